@@ -1,0 +1,117 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"fmt"
+	"strings"
+)
+
+// InUseError says that a volume was left as it is because someone uses it.
+type InUseError struct {
+	ID      ID
+	Holders []Holder // At least one.
+}
+
+func (e *InUseError) Error() string {
+	names := make([]string, len(e.Holders))
+	for i, h := range e.Holders {
+		names[i] = h.String()
+	}
+	return fmt.Sprintf("volume %s is in use: %s", e.ID, strings.Join(names, ", "))
+}
+
+// NoSpaceError says that a pool has not enough room. Amounts are bytes.
+type NoSpaceError struct {
+	Pool  string
+	Asked int64 // What was missing: a new volume's size, or what an old one was to grow by.
+	Free  int64
+	Total int64
+}
+
+func (e *NoSpaceError) Error() string {
+	return fmt.Sprintf("pool %s has not enough room: %d bytes asked, %d of %d free", e.Pool, e.Asked, e.Free, e.Total)
+}
+
+// NotFoundError says that a volume surely does not exist or, when ID is zero, that this host has no such pool.
+type NotFoundError struct {
+	Pool string
+	ID   ID
+}
+
+func (e *NotFoundError) Error() string {
+	if e.ID == (ID{}) {
+		return fmt.Sprintf("this host has no pool %s", e.Pool)
+	}
+	return fmt.Sprintf("pool %s has no volume %s", e.Pool, e.ID)
+}
+
+// ExistsError says that a finished volume stands where a new one was to be made. It was not touched.
+type ExistsError struct {
+	Pool string
+	ID   ID
+	Size int64 // Of the volume that exists, in bytes.
+}
+
+func (e *ExistsError) Error() string {
+	return fmt.Sprintf("pool %s already has a finished volume %s of %d bytes", e.Pool, e.ID, e.Size)
+}
+
+// SizeError says that no volume of the pool can have that size.
+type SizeError struct {
+	Asked int64 // Bytes.
+	Limit int64 // The largest size that was possible, in bytes; zero when it is not known.
+}
+
+func (e *SizeError) Error() string {
+	switch {
+	case e.Asked <= 0:
+		return fmt.Sprintf("a volume of %d bytes cannot be made: give a size above zero", e.Asked)
+	case e.Limit > 0:
+		return fmt.Sprintf("a volume of %d bytes cannot be made: the pool's largest is %d", e.Asked, e.Limit)
+	}
+	return fmt.Sprintf("a volume of %d bytes cannot be made: it is larger than the pool's file system admits", e.Asked)
+}
+
+// Reason says why a pool cannot be worked with.
+type Reason string
+
+// The reasons of a FaultyError.
+const (
+	Missing       Reason = "is missing"
+	NotADirectory Reason = "is not a directory"
+	ReadOnly      Reason = "is read-only"
+	NotWritable   Reason = "cannot be written"
+	Full          Reason = "is full"
+	WrongIdentity Reason = "belongs to another pool"
+	Unreadable    Reason = "cannot be read"
+)
+
+// FaultyError says that a pool as a whole cannot be worked with, and what an operator can do about it.
+type FaultyError struct {
+	Pool       string
+	Place      string // The pool's directory, group or dataset.
+	Reason     Reason
+	Detail     string // More about the reason; may be empty.
+	Correction string // What to do, as a sentence without a full stop.
+	Err        error  // The cause, where there is one.
+}
+
+func (e *FaultyError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "pool %s: %s %s", e.Pool, e.Place, e.Reason)
+	if e.Detail != "" {
+		fmt.Fprintf(&b, " (%s)", e.Detail)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	if e.Correction != "" {
+		fmt.Fprintf(&b, "; %s", e.Correction)
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *FaultyError) Unwrap() error { return e.Err }
