@@ -1,0 +1,201 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package observed
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/holdfast-storage/holdfast/internal/model"
+)
+
+// Connection is how far the session of a node came.
+type Connection string
+
+// The connections, with LINSTOR's names.
+const (
+	Offline   Connection = "OFFLINE"   // no session
+	Connected Connection = "CONNECTED" // a session; what the node shall have is not taken over yet
+	Online    Connection = "ONLINE"
+)
+
+// Facts is what an agent says about its host at the start of a session.
+type Facts struct {
+	Uname                string // the host's own name
+	Version              string // of the agent's program
+	Providers            []model.Provider
+	Layers               []model.Layer
+	UnsupportedProviders map[string]string // each with its reason
+	UnsupportedLayers    map[string]string
+}
+
+// NodeStatus is what is known of a node. The facts are those of the last session.
+type NodeStatus struct {
+	Connection Connection
+	Since      time.Time // of the connection; zero for a node that never had a session
+	Heard      time.Time // when the agent last said anything
+	Reason     string    // why the node is OFFLINE, for people
+	Facts
+}
+
+// Phase is how far the work on a replica came.
+type Phase int
+
+// The phases. A replica that is not Working has settled: the agent has looked at it after
+// its last step.
+const (
+	Working   Phase = iota
+	Ready           // as it shall be
+	Failed          // a step failed; the agent tries again by itself
+	Destroyed       // nothing of it is left on the host
+)
+
+// Settled tells whether the phase is an outcome.
+func (p Phase) Settled() bool { return p != Working }
+
+func (p Phase) String() string {
+	switch p {
+	case Working:
+		return "working"
+	case Ready:
+		return "ready"
+	case Failed:
+		return "failed"
+	case Destroyed:
+		return "destroyed"
+	}
+	return "unknown"
+}
+
+// Reason classes a failure.
+type Reason int
+
+// The reasons.
+const (
+	Other       Reason = iota
+	InUse              // someone uses the device
+	NoSpace            // the pool cannot hold it
+	PoolFaulty         // the pool cannot be used now
+	Unsupported        // the host lacks a tool, a module or an ability
+	Invalid            // what is asked for makes no sense on this host
+)
+
+// Failure is the step that fails now.
+type Failure struct {
+	Step     string
+	Message  string
+	Reason   Reason
+	Attempts uint32
+	NextTry  time.Time // zero when it is not known
+}
+
+// VolumeStatus is the state of one volume of a replica. Sizes are bytes; nil is unknown.
+type VolumeStatus struct {
+	Number      model.VolumeNumber
+	DevicePath  string
+	BackingPath string // the device or file below the lowest layer
+	Usable      *int64
+	Allocated   *int64
+	InUse       *bool
+	Holders     []string // who uses it, one text each
+	DiskState   string   // DRBD's words
+}
+
+// ResourceStatus is the state of a replica on its node.
+type ResourceStatus struct {
+	Generation uint64 // of the assignment that this is the state of
+	Phase      Phase
+	Volumes    []VolumeStatus
+	Failure    *Failure // nil when no step fails
+	Current    bool     // false: the node is away, or has not said it again since it came back
+}
+
+// InUse tells whether any volume is in use, and whether that is known.
+func (r ResourceStatus) InUse() (inUse, known bool) {
+	if !r.Current {
+		return false, false
+	}
+	known = r.Phase != Working || len(r.Volumes) > 0
+	for _, v := range r.Volumes {
+		switch {
+		case v.InUse == nil:
+			known = false
+		case *v.InUse:
+			return true, true
+		}
+	}
+	return false, known
+}
+
+// masked is r as it reads when it is not current.
+func (r ResourceStatus) masked() ResourceStatus {
+	r.Current = false
+	r.Volumes = slices.Clone(r.Volumes)
+	for i := range r.Volumes {
+		v := &r.Volumes[i]
+		v.Allocated, v.InUse, v.Holders, v.DiskState = nil, nil, nil, ""
+	}
+	return r
+}
+
+// PoolStatus is the state of a pool. Sizes are bytes; nil is unknown, never zero. While the
+// node is away all of them are nil.
+type PoolStatus struct {
+	Total             *int64
+	Free              *int64
+	Allocated         *int64 // by volumes of the pool, taken together with Free
+	Granularity       int64
+	SupportsSnapshots bool
+	Faults            []string  // why the pool cannot be used now; none for a healthy one
+	Unknown           []string  // volumes that carry our mark, but are in no assignment
+	At                time.Time // when the agent said it
+	Current           bool
+}
+
+// masked is p as it reads when it is not current.
+func (p PoolStatus) masked() PoolStatus {
+	p.Total, p.Free, p.Allocated, p.Current = nil, nil, nil, false
+	return p
+}
+
+func (f Facts) equal(g Facts) bool {
+	return f.Uname == g.Uname && f.Version == g.Version &&
+		slices.Equal(f.Providers, g.Providers) && slices.Equal(f.Layers, g.Layers) &&
+		maps.Equal(f.UnsupportedProviders, g.UnsupportedProviders) &&
+		maps.Equal(f.UnsupportedLayers, g.UnsupportedLayers)
+}
+
+func (r ResourceStatus) equal(o ResourceStatus) bool {
+	return r.Generation == o.Generation && r.Phase == o.Phase &&
+		slices.EqualFunc(r.Volumes, o.Volumes, VolumeStatus.equal) && equalFailure(r.Failure, o.Failure)
+}
+
+func (v VolumeStatus) equal(o VolumeStatus) bool {
+	return v.Number == o.Number && v.DevicePath == o.DevicePath && v.BackingPath == o.BackingPath &&
+		same(v.Usable, o.Usable) && same(v.Allocated, o.Allocated) && same(v.InUse, o.InUse) &&
+		slices.Equal(v.Holders, o.Holders) && v.DiskState == o.DiskState
+}
+
+func equalFailure(a, b *Failure) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Step == b.Step && a.Message == b.Message && a.Reason == b.Reason &&
+		a.Attempts == b.Attempts && a.NextTry.Equal(b.NextTry)
+}
+
+// equal leaves out At: the same figures said again are no change.
+func (p PoolStatus) equal(o PoolStatus) bool {
+	return same(p.Total, o.Total) && same(p.Free, o.Free) && same(p.Allocated, o.Allocated) &&
+		p.Granularity == o.Granularity && p.SupportsSnapshots == o.SupportsSnapshots &&
+		slices.Equal(p.Faults, o.Faults) && slices.Equal(p.Unknown, o.Unknown)
+}
+
+func same[T comparable](a, b *T) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
