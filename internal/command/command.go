@@ -5,6 +5,7 @@ package command
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -14,6 +15,12 @@ type Runner interface {
 	// ends when ctx does, and at the latest after c.Limit: the whole process group is killed, and a program that cannot be killed is left behind.
 	Run(ctx context.Context, c Command) (Result, error)
 }
+
+// RunnerFunc is a function that is a Runner.
+type RunnerFunc func(ctx context.Context, c Command) (Result, error)
+
+// Run calls f.
+func (f RunnerFunc) Run(ctx context.Context, c Command) (Result, error) { return f(ctx, c) }
 
 // Command is one call of a program.
 type Command struct {
@@ -32,6 +39,20 @@ const (
 	DefaultLimit     = 60 * time.Second
 	DefaultMaxOutput = 8 << 20
 )
+
+// redacted stands for a secret argument.
+const redacted = "***"
+
+// Shown returns the arguments as they may be shown: secret ones are replaced.
+func (c Command) Shown() []string {
+	shown := slices.Clone(c.Args)
+	for _, i := range c.Secret {
+		if i >= 0 && i < len(shown) {
+			shown[i] = redacted
+		}
+	}
+	return shown
+}
 
 // Result is what a program printed.
 type Result struct {
