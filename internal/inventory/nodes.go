@@ -1,0 +1,198 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	"github.com/holdfast-storage/holdfast/internal/errs"
+	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/props"
+	"github.com/holdfast-storage/holdfast/internal/schema"
+	"github.com/holdfast-storage/holdfast/internal/store"
+)
+
+// NewNode is a node to register.
+type NewNode struct {
+	Name       string
+	Type       string // empty: Satellite
+	Props      map[string]string
+	Interfaces []NewInterface // at least one
+}
+
+// CreateNode registers a node. Its agent may connect from then on. The node gets the pool
+// for replicas without storage, as every node.
+func (v *Inventory) CreateNode(ctx context.Context, n NewNode) (schema.Node, error) {
+	node, interfaces, err := v.parseNode(n)
+	if err != nil {
+		return schema.Node{}, err
+	}
+	pool := schema.Pool{
+		Node: node.Name.Key(), Name: schema.DisklessPool, UUID: v.NewID(), Provider: model.Diskless,
+	}
+	_, err = schema.Update(ctx, v.Store, func(tx *store.Tx) error {
+		if err := schema.Nodes.Insert(tx, node); err != nil {
+			return err
+		}
+		for _, i := range interfaces {
+			if err := schema.NetInterfaces.Insert(tx, i); err != nil {
+				return err
+			}
+		}
+		return schema.Pools.Insert(tx, pool)
+	})
+	return node, err
+}
+
+func (v *Inventory) parseNode(n NewNode) (schema.Node, []schema.NetInterface, error) {
+	var none schema.Node
+	name, err := model.ParseNodeName(n.Name)
+	if err != nil {
+		return none, nil, err
+	}
+	typ, err := model.ParseNodeType(n.Type)
+	if err != nil {
+		return none, nil, err
+	}
+	change := model.PropsChange{Set: n.Props}
+	if err := props.Check(props.Node, change); err != nil {
+		return none, nil, err
+	}
+	if len(n.Interfaces) == 0 {
+		return none, nil, errs.New(errs.Invalid, errs.Node, "node %s has no network interface", name).
+			About(errs.Address).Fix("name at least one interface with its IP address")
+	}
+	active := 0
+	interfaces := make([]schema.NetInterface, 0, len(n.Interfaces))
+	for i, in := range n.Interfaces {
+		iface, err := v.parseInterface(name.Key(), in)
+		if err != nil {
+			return none, nil, err
+		}
+		if in.Active {
+			active = i
+		}
+		iface.Active = false
+		interfaces = append(interfaces, iface)
+	}
+	interfaces[active].Active = true
+	return schema.Node{Name: name, UUID: v.NewID(), Type: typ, Props: model.PropsOf(n.Props)}, interfaces, nil
+}
+
+// NodeChange is an edit of a node. A nil Type stays.
+type NodeChange struct {
+	Type  *string
+	Props model.PropsChange
+}
+
+// ModifyNode changes the type and properties of a node.
+func (v *Inventory) ModifyNode(ctx context.Context, name string, c NodeChange) ([]errs.Notice, error) {
+	var typ model.NodeType
+	if c.Type != nil {
+		t, err := model.ParseNodeType(*c.Type)
+		if err != nil {
+			return nil, err
+		}
+		typ = t
+	}
+	if err := props.Check(props.Node, c.Props); err != nil {
+		return nil, err
+	}
+	var notices []errs.Notice
+	_, err := schema.Update(ctx, v.Store, func(tx *store.Tx) error {
+		n, err := schema.FindNode(tx, name)
+		if err != nil {
+			return err
+		}
+		if typ != "" {
+			n.Type = typ
+		}
+		notices = schema.PropNotices(n.Props, c.Props, errs.Node)
+		n.Props = n.Props.Change(c.Props)
+		return schema.Nodes.Update(tx, n)
+	})
+	return notices, err
+}
+
+// DeleteNode forgets a node without replicas, with its interfaces, its connections and its
+// pools. Nothing on the host is touched.
+func (v *Inventory) DeleteNode(ctx context.Context, name string) error {
+	_, err := schema.Update(ctx, v.Store, func(tx *store.Tx) error {
+		n, err := schema.FindNode(tx, name)
+		if err != nil {
+			return err
+		}
+		key := n.Name.Key()
+		for _, i := range slices.Collect(schema.InterfacesOf(tx, key)) {
+			id := model.InterfaceID{Node: key, Interface: i.Name.Key()}
+			if err := schema.NetInterfaces.Delete(tx, id); err != nil {
+				return err
+			}
+		}
+		for _, c := range slices.Collect(schema.NodeConnectionsByNode.Get(tx, key)) {
+			if err := schema.NodeConnections.Delete(tx, c.Pair); err != nil {
+				return err
+			}
+		}
+		for _, p := range slices.Collect(schema.PoolsOf(tx, key)) {
+			if err := schema.Pools.Delete(tx, model.PoolID{Node: key, Pool: p.Name.Key()}); err != nil {
+				return err
+			}
+		}
+		return schema.Nodes.Delete(tx, key)
+	})
+	return err
+}
+
+// NewInterface is a network interface to add to a node.
+type NewInterface struct {
+	Name       string
+	Address    string // a literal IP address
+	Port       int32  // 0: the default port of the encryption
+	Encryption string // PLAIN or SSL; empty: PLAIN
+	Active     bool   // the one that agents are expected on; the first of a node always is, unless another says so
+}
+
+// The ports that LINSTOR's satellites have by default; clients show them.
+const (
+	defaultPlainPort int32 = 3366
+	defaultSSLPort   int32 = 3367
+)
+
+func (v *Inventory) parseInterface(node model.NodeKey, n NewInterface) (schema.NetInterface, error) {
+	var none schema.NetInterface
+	name, err := model.ParseInterfaceName(n.Name)
+	if err != nil {
+		return none, err
+	}
+	addr, err := netip.ParseAddr(n.Address)
+	if err != nil {
+		return none, errs.New(errs.Invalid, errs.NetInterface, "the address %q of interface %s is not valid", n.Address, name).
+			About(errs.Address).Because("it is not a literal IP address").Fix("give an IPv4 or IPv6 address, not a host name")
+	}
+	encryption, port := n.Encryption, n.Port
+	switch encryption {
+	case "", "PLAIN":
+		encryption = "PLAIN"
+		if port == 0 {
+			port = defaultPlainPort
+		}
+	case "SSL":
+		if port == 0 {
+			port = defaultSSLPort
+		}
+	default:
+		return none, errs.New(errs.Invalid, errs.NetInterface, "the encryption %q of interface %s is not known", encryption, name).
+			About(errs.EncryptionType).Fix("use PLAIN or SSL")
+	}
+	if port < 1 || port > 65535 {
+		return none, errs.New(errs.Invalid, errs.NetInterface, "the port %d of interface %s is not valid", port, name).
+			About(errs.Port).Fix("use a port from 1 to 65535")
+	}
+	return schema.NetInterface{
+		Node: node, Name: name, UUID: v.NewID(), Address: addr.String(), Port: port, Encryption: encryption, Active: n.Active,
+	}, nil
+}

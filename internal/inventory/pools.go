@@ -1,0 +1,121 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"context"
+
+	"github.com/holdfast-storage/holdfast/internal/errs"
+	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/props"
+	"github.com/holdfast-storage/holdfast/internal/schema"
+	"github.com/holdfast-storage/holdfast/internal/store"
+)
+
+// NewPool is a storage pool to make known on a node.
+type NewPool struct {
+	Name            string
+	Provider        string
+	Props           map[string]string // StorDriver/StorPoolName names the backend
+	SharedSpace     string
+	ExternalLocking bool
+}
+
+// CreatePool makes a storage pool known on a node, after the node's agent said that the
+// backend is there and works. The backend itself is not changed.
+func (v *Inventory) CreatePool(ctx context.Context, node string, n NewPool) (schema.Pool, error) {
+	pool, err := v.parsePool(node, n)
+	if err != nil {
+		return pool, err
+	}
+	row, err := schema.FindNode(v.Store.Snapshot(), node)
+	if err != nil {
+		return pool, err
+	}
+	// Asked first: an existing pool is refused as such, and not for what its backend says to
+	// a second one. The commit below is what counts.
+	id := model.PoolID{Node: pool.Node, Pool: pool.Name.Key()}
+	if _, ok := schema.Pools.Get(v.Store.Snapshot(), id); ok {
+		return pool, errs.New(errs.Exists, errs.StoragePool, "storage pool %s exists on node %s already", pool.Name, row.Name)
+	}
+	if pool.Provider != model.Diskless {
+		if _, err := v.Hosts.CheckPool(ctx, pool.Node, pool); err != nil {
+			return pool, err
+		}
+	}
+	_, err = schema.Update(ctx, v.Store, func(tx *store.Tx) error {
+		return schema.Pools.Insert(tx, pool)
+	})
+	return pool, err
+}
+
+func (v *Inventory) parsePool(node string, n NewPool) (schema.Pool, error) {
+	name, err := model.ParsePoolName(n.Name)
+	if err != nil {
+		return schema.Pool{}, err
+	}
+	provider, err := model.ParseProvider(n.Provider)
+	if err != nil {
+		return schema.Pool{}, err
+	}
+	if err := props.Check(props.Pool, model.PropsChange{Set: n.Props}); err != nil {
+		return schema.Pool{}, err
+	}
+	return schema.Pool{
+		Node: model.NodeName(node).Key(), Name: name, UUID: v.NewID(), Provider: provider,
+		Props: model.PropsOf(n.Props), SharedSpace: n.SharedSpace, ExternalLocking: n.ExternalLocking,
+	}, nil
+}
+
+// ModifyPool changes properties of a pool. Which backend it stands for cannot be changed:
+// its volumes lie there.
+func (v *Inventory) ModifyPool(ctx context.Context, node, pool string, c model.PropsChange) ([]errs.Notice, error) {
+	if err := props.Check(props.Pool, c); err != nil {
+		return nil, err
+	}
+	var notices []errs.Notice
+	_, err := schema.Update(ctx, v.Store, func(tx *store.Tx) error {
+		p, err := schema.FindPool(tx, node, pool)
+		if err != nil {
+			return err
+		}
+		changed := p.Props.Change(c)
+		if backend(p.Props) != backend(changed) {
+			return errs.New(errs.Protected, errs.StoragePool, "the backend of storage pool %s on node %s cannot be changed", p.Name, node).
+				Because("its volumes lie in %q", backend(p.Props)).Fix("create another pool for %q", backend(changed))
+		}
+		notices = schema.PropNotices(p.Props, c, errs.StoragePool)
+		p.Props = changed
+		return schema.Pools.Update(tx, p)
+	})
+	return notices, err
+}
+
+// backend is the part of a pool's properties that says where its volumes lie.
+func backend(p model.Props) string {
+	for _, key := range props.BackendKeys() {
+		if v, ok := p.Get(key); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// DeletePool forgets a pool that no volume and no snapshot lies in. The backend is not
+// touched. The pool for replicas without storage stays as long as its node.
+func (v *Inventory) DeletePool(ctx context.Context, node, pool string) error {
+	_, err := schema.Update(ctx, v.Store, func(tx *store.Tx) error {
+		p, err := schema.FindPool(tx, node, pool)
+		if err != nil {
+			return err
+		}
+		id := model.PoolID{Node: p.Node, Pool: p.Name.Key()}
+		if id.Pool == schema.DisklessPool.Key() {
+			return errs.New(errs.Protected, errs.StoragePool, "storage pool %s on node %s cannot be deleted", p.Name, node).
+				Because("every node has this pool, for replicas without storage")
+		}
+		return schema.Pools.Delete(tx, id)
+	})
+	return err
+}

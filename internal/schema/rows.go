@@ -1,0 +1,207 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"time"
+
+	"github.com/holdfast-storage/holdfast/internal/model"
+)
+
+// ControllerSettings is the one row of properties that hold for the whole cluster.
+type ControllerSettings struct {
+	Props model.Props `json:"props,omitzero"`
+}
+
+// Node is a host that was registered. Written by inventory.
+type Node struct {
+	Name     model.NodeName `json:"name"`
+	UUID     string         `json:"uuid"`
+	Type     model.NodeType `json:"type"`
+	Props    model.Props    `json:"props,omitzero"`
+	Deleting bool           `json:"deleting,omitempty"` // takes nothing new any more
+}
+
+// NetInterface is an address of a node. Written by inventory.
+type NetInterface struct {
+	Node       model.NodeKey       `json:"node"`
+	Name       model.InterfaceName `json:"name"`
+	UUID       string              `json:"uuid"`
+	Address    string              `json:"address"` // a literal IP address
+	Port       int32               `json:"port,omitempty"`
+	Encryption string              `json:"encryption,omitempty"` // PLAIN or SSL
+	Active     bool                `json:"active,omitempty"`     // exactly one of a node with interfaces
+}
+
+// Pool is a storage pool on a node. Written by inventory.
+type Pool struct {
+	Node            model.NodeKey  `json:"node"`
+	Name            model.PoolName `json:"name"`
+	UUID            string         `json:"uuid"`
+	Provider        model.Provider `json:"provider"`
+	Props           model.Props    `json:"props,omitzero"`
+	SharedSpace     string         `json:"shared_space,omitempty"` // pools of one name are one space
+	ExternalLocking bool           `json:"external_locking,omitempty"`
+}
+
+// Group is a resource group: how definitions that name it are placed and configured.
+// Written by catalog.
+type Group struct {
+	Name        model.GroupName `json:"name"`
+	UUID        string          `json:"uuid"`
+	Description string          `json:"description,omitempty"`
+	Props       model.Props     `json:"props,omitzero"`
+	Filter      model.Filter    `json:"filter,omitzero"`
+	PeerSlots   int32           `json:"peer_slots,omitempty"`
+}
+
+// VolumeGroup is what a volume definition that is spawned under its number inherits.
+// Written by catalog.
+type VolumeGroup struct {
+	Group  model.GroupKey     `json:"group"`
+	Number model.VolumeNumber `json:"number"`
+	UUID   string             `json:"uuid"`
+	Props  model.Props        `json:"props,omitzero"`
+	Flags  []string           `json:"flags,omitempty"` // LINSTOR's volume definition flags
+}
+
+// Definition is a resource definition: what all replicas have in common. Written by catalog;
+// Deleting by resources.
+type Definition struct {
+	Name         model.DefinitionName `json:"name"`
+	ExternalName string               `json:"external_name,omitempty"`
+	UUID         string               `json:"uuid"`
+	Group        model.GroupKey       `json:"group"`
+	Created      time.Time            `json:"created"`
+	Props        model.Props          `json:"props,omitzero"`
+	Layers       []model.Layer        `json:"layers,omitempty"` // top first; none until it is said or the first replica decides
+	PeerSlots    int32                `json:"peer_slots,omitempty"`
+	Port         int32                `json:"port,omitempty"` // asked for by the client; 0: chosen per node
+	Secret       string               `json:"secret,omitempty"`
+	Transport    string               `json:"transport,omitempty"`
+	Deleting     bool                 `json:"deleting,omitempty"` // goes when its last replica went
+}
+
+// VolumeDefinition is a volume that every replica of a definition has. Written by catalog.
+type VolumeDefinition struct {
+	Definition model.DefinitionKey `json:"definition"`
+	Number     model.VolumeNumber  `json:"number"`
+	UUID       string              `json:"uuid"`
+	Size       int64               `json:"size"` // usable bytes
+	Props      model.Props         `json:"props,omitzero"`
+	Flags      []string            `json:"flags,omitempty"`
+	Minor      *int32              `json:"minor,omitempty"`    // of the device; given with the first replica that needs one
+	Deleting   bool                `json:"deleting,omitempty"` // goes when it went from every replica
+}
+
+// ResourceKind tells what part a replica has.
+type ResourceKind string
+
+// The kinds of replicas.
+const (
+	Diskful    ResourceKind = "diskful"
+	Client     ResourceKind = "client"      // uses the data over the network
+	TieBreaker ResourceKind = "tie-breaker" // votes for quorum only
+)
+
+// Resource is the replica of a definition on a node, with its volumes. Written by resources.
+type Resource struct {
+	Definition model.DefinitionKey `json:"definition"`
+	Node       model.NodeKey       `json:"node"`
+	UUID       string              `json:"uuid"`
+	Created    time.Time           `json:"created"`
+	Kind       ResourceKind        `json:"kind"`
+	Props      model.Props         `json:"props,omitzero"`
+	NodeID     *int32              `json:"node_id,omitempty"`  // of the replica among its peers
+	Ports      []int32             `json:"ports,omitempty"`    // on its node
+	Volumes    []Volume            `json:"volumes,omitempty"`  // by number
+	Deleting   bool                `json:"deleting,omitempty"` // the row goes when the node said that nothing is left
+}
+
+// ID returns the key of the row.
+func (r *Resource) ID() model.ResourceID {
+	return model.ResourceID{Definition: r.Definition, Node: r.Node}
+}
+
+// Volume is the part of a replica that one volume definition asks for.
+type Volume struct {
+	Number   model.VolumeNumber       `json:"number"`
+	UUID     string                   `json:"uuid"`
+	Pool     model.PoolKey            `json:"pool"`
+	Size     int64                    `json:"size,omitempty"` // bytes promised in the pool; 0 without storage
+	Props    model.Props              `json:"props,omitzero"`
+	Source   *model.SnapshotReplicaID `json:"source,omitempty"` // the snapshot that the backend needs for it
+	Deleting bool                     `json:"deleting,omitempty"`
+}
+
+// SnapshotState is how far a snapshot came.
+type SnapshotState string
+
+// The states of snapshots.
+const (
+	SnapshotTaking SnapshotState = "taking"
+	SnapshotTaken  SnapshotState = "taken"
+	SnapshotFailed SnapshotState = "failed"
+)
+
+// Snapshot is the state of a definition's volumes at one moment. Written by snapshots.
+type Snapshot struct {
+	Definition model.DefinitionKey        `json:"definition"`
+	Name       model.SnapshotName         `json:"name"`
+	UUID       string                     `json:"uuid"`
+	Created    time.Time                  `json:"created"`
+	Props      model.Props                `json:"props,omitzero"`
+	Inherited  model.Props                `json:"inherited,omitzero"` // of the definition at that moment
+	Volumes    []SnapshotVolumeDefinition `json:"volumes,omitempty"`
+	State      SnapshotState              `json:"state"`
+	Deleting   bool                       `json:"deleting,omitempty"`
+}
+
+// SnapshotVolumeDefinition is a volume definition as it was at the moment of a snapshot.
+type SnapshotVolumeDefinition struct {
+	Number model.VolumeNumber `json:"number"`
+	Size   int64              `json:"size"` // usable bytes
+	Props  model.Props        `json:"props,omitzero"`
+}
+
+// SnapshotReplica is a snapshot on one node. Written by snapshots.
+type SnapshotReplica struct {
+	Definition model.DefinitionKey `json:"definition"`
+	Snapshot   model.SnapshotKey   `json:"snapshot"`
+	Node       model.NodeKey       `json:"node"`
+	UUID       string              `json:"uuid"`
+	Created    time.Time           `json:"created"`
+	State      SnapshotState       `json:"state"`
+	Volumes    []SnapshotVolume    `json:"volumes,omitempty"`
+	Deleting   bool                `json:"deleting,omitempty"`
+}
+
+// SnapshotVolume is where one volume of a snapshot lies.
+type SnapshotVolume struct {
+	Number model.VolumeNumber `json:"number"`
+	UUID   string             `json:"uuid"`
+	Pool   model.PoolKey      `json:"pool"`
+}
+
+// NodeConnection holds what is particular to two nodes. Written by inventory.
+type NodeConnection struct {
+	Pair  model.NodePairID `json:"pair"`
+	UUID  string           `json:"uuid"`
+	Props model.Props      `json:"props,omitzero"`
+}
+
+// ResourceConnection holds what is particular to two replicas. Written by resources.
+type ResourceConnection struct {
+	Definition model.DefinitionKey `json:"definition"`
+	Pair       model.NodePairID    `json:"pair"`
+	UUID       string              `json:"uuid"`
+	Props      model.Props         `json:"props,omitzero"`
+}
+
+// KeyValueInstance is a bag of keys that a client keeps here. It exists while it has keys.
+// Written by catalog.
+type KeyValueInstance struct {
+	Name  model.InstanceName `json:"name"`
+	Props model.Props        `json:"props,omitzero"`
+}
