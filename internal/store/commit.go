@@ -1,0 +1,223 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-storage/holdfast/internal/kv"
+)
+
+// metaKey is the stored key of the store's own row, {"format":1,"revision":42}. No collection's key is like it.
+const (
+	metaKey    = "@store"
+	metaFormat = 1
+)
+
+type meta struct {
+	Format   int      `json:"format"`
+	Revision Revision `json:"revision"`
+}
+
+// commits is the committer: it merges what is queued into one engine commit after the other, until the store is closed and the
+// queue is empty.
+func (s *Store) commits(ctx context.Context) {
+	defer close(s.ended)
+	for {
+		queued, open := s.queued()
+		if len(queued) > 0 {
+			s.commit(ctx, queued)
+			continue
+		}
+		if !open {
+			return
+		}
+		if s.Err() == nil {
+			<-s.wake
+			continue
+		}
+		retry := time.NewTimer(s.settings.retry)
+		select {
+		case <-s.wake:
+		case <-retry.C:
+			s.recover(ctx)
+		}
+		retry.Stop()
+	}
+}
+
+// queued returns the updates that wait, and whether more may come.
+func (s *Store) queued() ([]*update, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue, !s.closed
+}
+
+// encode makes the stored forms of the update's rows, once.
+func (u *update) encode() {
+	u.encoded.Do(func() {
+		for _, w := range u.writes {
+			if u.fit = w.encode(); u.fit != nil {
+				return
+			}
+			u.bytes += w.bytes()
+		}
+		for _, k := range u.discards {
+			u.bytes += len(k)
+		}
+		if u.bytes > maxBytes {
+			u.fit = &LimitError{What: "bytes", Have: u.bytes, Max: maxBytes}
+		}
+	})
+}
+
+// group is the updates of one engine commit.
+type group struct {
+	updates []*update
+	at      map[string]int // place of a stored key among puts
+	batch   kv.Batch
+}
+
+// gather takes as many updates from the front of the queue as fit into one commit. Of several writes of one row the last one is kept.
+func gather(queued []*update) group {
+	g := group{}
+	rows := map[string][]byte{} // nil: deleted
+	var order []string
+	bytes := 0
+	for _, u := range queued {
+		u.encode()
+		fresh := 0
+		for _, w := range u.writes {
+			if _, known := rows[w.def.stored(w.key)]; !known {
+				fresh++
+			}
+		}
+		if u.fit != nil || len(rows)+fresh+len(u.discards) > maxRows || bytes+u.bytes > maxBytes {
+			break
+		}
+		bytes += u.bytes
+		put := func(key string, raw []byte) {
+			if _, known := rows[key]; !known {
+				order = append(order, key)
+			}
+			rows[key] = raw
+		}
+		for _, w := range u.writes {
+			put(w.def.stored(w.key), w.raw)
+		}
+		for _, key := range u.discards {
+			put(key, nil)
+		}
+		g.updates = append(g.updates, u)
+	}
+	for _, key := range order {
+		if raw := rows[key]; raw != nil {
+			g.batch.Put = append(g.batch.Put, kv.Entry{Key: key, Value: raw})
+		} else {
+			g.batch.Delete = append(g.batch.Delete, key)
+		}
+	}
+	return g
+}
+
+// commit makes the front of the queue durable, or fails the whole queue.
+func (s *Store) commit(ctx context.Context, queued []*update) {
+	g := gather(queued)
+	if len(g.updates) == 0 {
+		s.failed(1, queued[0].fit)
+		return
+	}
+	last := g.updates[len(g.updates)-1]
+	g.batch.Put = append(g.batch.Put, metaEntry(last.state.revision))
+	began := time.Now()
+	_, err := s.engine.Append(ctx, s.term, g.batch)
+	s.count.appending.Add(int64(time.Since(began)))
+	if err != nil {
+		s.failed(len(g.updates), fmt.Errorf("update not made: %w", err))
+		return
+	}
+	s.mu.Lock()
+	s.queue = s.queue[len(g.updates):]
+	if len(s.queue) == 0 {
+		s.queue = nil
+	}
+	s.fault = nil
+	s.durable.Store(s.view(last.state))
+	s.mu.Unlock()
+	s.count.committed(len(g.updates), g.batch.Rows())
+	s.log.publish(g.updates)
+	for _, u := range g.updates {
+		close(u.done)
+	}
+}
+
+func metaEntry(r Revision) kv.Entry {
+	return kv.Entry{Key: metaKey, Value: []byte(`{"format":` + strconv.Itoa(metaFormat) + `,"revision":` + strconv.FormatUint(uint64(r), 10) + `}`)}
+}
+
+// failed fails the whole queue: its first n updates with err, the others because they were built on those. The head returns to the
+// durable state.
+func (s *Store) failed(n int, err error) {
+	s.mu.Lock()
+	all := s.queue
+	s.queue = nil
+	s.head = s.Snapshot().state
+	var unfit *LimitError
+	var unfitRow *RowError
+	switch {
+	case errors.As(err, &unfit), errors.As(err, &unfitRow):
+		// The engine is not to blame.
+	case errors.Is(err, kv.ErrFenced):
+		s.refuse = fmt.Errorf("update refused: %w", kv.ErrFenced)
+		close(s.fenced)
+	case errors.Is(err, kv.ErrClosed):
+		s.refuse = fmt.Errorf("update refused: %w", kv.ErrClosed)
+	case errors.Is(err, kv.ErrUnknown):
+		s.refuse = fmt.Errorf("update refused: %w: %w", ErrUnavailable, withoutOutcome(err))
+	default:
+		s.fault = err
+	}
+	s.mu.Unlock()
+	s.count.failed.Add(int64(len(all)))
+	for i, u := range all {
+		if u.err = err; i >= n {
+			u.err = fmt.Errorf("update not made: %w: %w", ErrAborted, withoutOutcome(err))
+		}
+		close(u.done)
+	}
+}
+
+// recover tries to get out of a fault: after an unknown outcome it takes the map again and reads it, otherwise it tries whether the
+// engine can be written again.
+func (s *Store) recover(ctx context.Context) {
+	s.mu.Lock()
+	refuse := s.refuse
+	s.mu.Unlock()
+	switch {
+	case refuse == nil:
+		_, err := s.engine.Append(ctx, s.term, kv.Batch{})
+		if errors.Is(err, kv.ErrFenced) || errors.Is(err, kv.ErrUnknown) {
+			s.failed(0, err)
+			return
+		}
+		s.mu.Lock()
+		s.fault = err
+		s.mu.Unlock()
+	case errors.Is(refuse, ErrUnavailable):
+		loaded, err := s.load(ctx)
+		if err != nil {
+			return
+		}
+		s.log.reset(loaded.revision)
+		s.mu.Lock()
+		s.head = loaded
+		s.durable.Store(s.view(loaded))
+		s.refuse, s.fault = nil, nil
+		s.mu.Unlock()
+	}
+}
