@@ -22,12 +22,20 @@ type ReplicaNumber struct {
 	NodeID     int32
 }
 
+// The names of the unique indexes, as errors show them.
+const (
+	minorIndex        = "minor number"
+	portIndex         = "TCP port"
+	nodeIDIndex       = "node id"
+	externalNameIndex = "external name"
+)
+
 // The indexes. They are derived from the rows and never stored.
 var (
 	DefinitionsByGroup = store.By(Definitions, "definitions by group",
 		func(d *Definition) []model.GroupKey { return []model.GroupKey{d.Group} })
 
-	DefinitionsByExternalName = store.Unique(Definitions, "external name",
+	DefinitionsByExternalName = store.Unique(Definitions, externalNameIndex,
 		func(d *Definition) []string {
 			if d.ExternalName == "" {
 				return nil
@@ -54,7 +62,7 @@ var (
 
 	// Minors keeps the device minor of a volume unique. A volume has the same minor on all
 	// nodes, so unique in the cluster is unique on each node.
-	Minors = store.Unique(VolumeDefinitions, "minor number",
+	Minors = store.Unique(VolumeDefinitions, minorIndex,
 		func(v *VolumeDefinition) []int32 {
 			if v.Minor == nil {
 				return nil
@@ -63,7 +71,7 @@ var (
 		})
 
 	// Ports keeps the TCP ports unique on each node.
-	Ports = store.Unique(Resources, "TCP port",
+	Ports = store.Unique(Resources, portIndex,
 		func(r *Resource) []NodePort {
 			ports := make([]NodePort, len(r.Ports))
 			for i, p := range r.Ports {
@@ -73,7 +81,7 @@ var (
 		})
 
 	// NodeIDs keeps the replicas of a definition apart.
-	NodeIDs = store.Unique(Resources, "node id",
+	NodeIDs = store.Unique(Resources, nodeIDIndex,
 		func(r *Resource) []ReplicaNumber {
 			if r.NodeID == nil {
 				return nil

@@ -126,13 +126,13 @@ func uniqueRefusal(u *store.UniqueError) *errs.Error {
 	n := nounOf(u.Collection)
 	kind, attr := errs.Invalid, errs.NoAttr
 	switch u.Index {
-	case Minors.Name():
+	case minorIndex:
 		attr = errs.Minor
-	case Ports.Name():
+	case portIndex:
 		attr = errs.Port
-	case NodeIDs.Name():
+	case nodeIDIndex:
 		attr = errs.NodeID
-	case DefinitionsByExternalName.Name():
+	case externalNameIndex:
 		kind, attr = errs.Exists, errs.ExternalName
 	}
 	return errs.New(kind, n.object, "%s %s cannot have the %s %s", n.text, u.Key, u.Index, u.Value).About(attr).
