@@ -28,10 +28,9 @@ func Encode(v any) ([]byte, error) {
 }
 
 func isNil(v reflect.Value) bool {
-	switch v.Kind() {
-	case reflect.Slice, reflect.Map, reflect.Pointer:
-		return v.IsNil()
-	default:
-		return !v.IsValid()
+	if !v.IsValid() {
+		return true
 	}
+	kind := v.Kind()
+	return (kind == reflect.Slice || kind == reflect.Map || kind == reflect.Pointer) && v.IsNil()
 }

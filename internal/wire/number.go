@@ -19,35 +19,36 @@ type Int64 int64
 
 // UnmarshalJSON reads a whole number, plain or in a string. Null leaves the value alone.
 func (n *Int32) UnmarshalJSON(raw []byte) error {
-	v, err := parseLenient(raw, 32, reflect.TypeFor[Int32]())
-	if v != nil {
-		*n = Int32(*v)
+	if string(raw) == "null" {
+		return nil
 	}
-	return err
+	v, err := strconv.ParseInt(unquote(raw), 10, 32)
+	if err != nil {
+		return &json.UnmarshalTypeError{Value: string(raw), Type: reflect.TypeFor[Int32]()}
+	}
+	*n = Int32(v)
+	return nil
 }
 
 // UnmarshalJSON reads a whole number, plain or in a string. Null leaves the value alone.
 func (n *Int64) UnmarshalJSON(raw []byte) error {
-	v, err := parseLenient(raw, 64, reflect.TypeFor[Int64]())
-	if v != nil {
-		*n = Int64(*v)
+	if string(raw) == "null" {
+		return nil
 	}
-	return err
+	v, err := strconv.ParseInt(unquote(raw), 10, 64)
+	if err != nil {
+		return &json.UnmarshalTypeError{Value: string(raw), Type: reflect.TypeFor[Int64]()}
+	}
+	*n = Int64(v)
+	return nil
 }
 
-func parseLenient(raw []byte, bits int, as reflect.Type) (*int64, error) {
-	text := string(raw)
-	if text == "null" {
-		return nil, nil
+// unquote returns the text of a JSON string without its quotes, and other JSON as it is. Escapes stay: digits need none.
+func unquote(raw []byte) string {
+	if len(raw) >= 2 && raw[0] == '"' {
+		raw = raw[1 : len(raw)-1]
 	}
-	if len(text) >= 2 && text[0] == '"' {
-		text = text[1 : len(text)-1]
-	}
-	v, err := strconv.ParseInt(text, 10, bits)
-	if err != nil {
-		return nil, &json.UnmarshalTypeError{Value: string(raw), Type: as}
-	}
-	return &v, nil
+	return string(raw)
 }
 
 // SizeKiB is a size in KiB. It is read from a whole JSON number only: a fraction, an exponent, a string or a number

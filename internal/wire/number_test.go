@@ -56,9 +56,18 @@ func TestSizesAreWholeNumbersOnly(t *testing.T) {
 		in string
 		ok bool
 	}{
-		{`0`, true}, {`-1`, true}, {`9223372036854775807`, true},
-		{`9223372036854775808`, false}, {`1e30`, false}, {`1e3`, false}, {`1.5`, false}, {`1.0`, false}, {`"10"`, false},
-		{`true`, false}, {`[]`, false}, {`{}`, false},
+		{`0`, true},
+		{`-1`, true},
+		{`9223372036854775807`, true},
+		{`9223372036854775808`, false},
+		{`1e30`, false},
+		{`1e3`, false},
+		{`1.5`, false},
+		{`1.0`, false},
+		{`"10"`, false},
+		{`true`, false},
+		{`[]`, false},
+		{`{}`, false},
 	} {
 		var s wire.SizeKiB
 		if err := json.Unmarshal([]byte(c.in), &s); (err == nil) != c.ok {
@@ -72,9 +81,17 @@ func TestSizesConvert(t *testing.T) {
 		bytes    int64
 		up, down wire.SizeKiB
 	}{
-		{0, 0, 0}, {1, 1, 0}, {1023, 1, 0}, {1024, 1, 1}, {1025, 2, 1}, {1e9, 976563, 976562},
+		{0, 0, 0},
+		{1, 1, 0},
+		{1023, 1, 0},
+		{1024, 1, 1},
+		{1025, 2, 1},
+		{1e9, 976563, 976562},
 		{math.MaxInt64, math.MaxInt64/1024 + 1, math.MaxInt64 / 1024},
-		{-1, 0, -1}, {-1024, -1, -1}, {-1025, -1, -2}, {math.MinInt64, math.MinInt64 / 1024, math.MinInt64 / 1024},
+		{-1, 0, -1},
+		{-1024, -1, -1},
+		{-1025, -1, -2},
+		{math.MinInt64, math.MinInt64 / 1024, math.MinInt64 / 1024},
 	} {
 		if up, down := wire.RoundUp(c.bytes), wire.RoundDown(c.bytes); up != c.up || down != c.down {
 			t.Errorf("%d bytes are %d KiB up, %d down; want %d, %d", c.bytes, up, down, c.up, c.down)

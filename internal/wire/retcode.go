@@ -92,14 +92,23 @@ func (c RetCode) Is(other RetCode) bool {
 	return c&compared == other&compared
 }
 
-// special reports whether c is one of the whole values, whose bits mean nothing one by one.
-func (c RetCode) special() bool {
-	return c == UnknownAPICall || c == APICallAuthReq || c == APICallParseError
+// special returns the name of a whole value, whose bits mean nothing one by one, or "".
+func (c RetCode) special() string {
+	if c == UnknownAPICall {
+		return "UNKNOWN_API_CALL"
+	}
+	if c == APICallAuthReq {
+		return "API_CALL_AUTH_REQ"
+	}
+	if c == APICallParseError {
+		return "API_CALL_PARSE_ERROR"
+	}
+	return ""
 }
 
 // With adds the operation and object bits of mask where c has none.
 func (c RetCode) With(mask RetCode) RetCode {
-	if c.special() {
+	if c.special() != "" {
 		return c
 	}
 	if c&OpBits == 0 {
@@ -113,12 +122,12 @@ func (c RetCode) With(mask RetCode) RetCode {
 
 // Type returns SUCCESS, INFO, WARNING or ERROR.
 func (c RetCode) Type() string {
-	switch c & TypeBits {
-	case MaskError:
+	switch {
+	case c.IsError():
 		return "ERROR"
-	case MaskWarn:
+	case c.IsWarning():
 		return "WARNING"
-	case MaskInfo:
+	case c.IsInfo():
 		return "INFO"
 	default:
 		return "SUCCESS"
@@ -127,13 +136,8 @@ func (c RetCode) Type() string {
 
 // Name returns the API's own name of type and code, such as FAIL_NOT_FOUND_RSC_DFN, or "" when it has none.
 func (c RetCode) Name() string {
-	switch c {
-	case UnknownAPICall:
-		return "UNKNOWN_API_CALL"
-	case APICallAuthReq:
-		return "API_CALL_AUTH_REQ"
-	case APICallParseError:
-		return "API_CALL_PARSE_ERROR"
+	if name := c.special(); name != "" {
+		return name
 	}
 	_, rest, found := strings.Cut(codeNames, "\n"+c.key()+" ")
 	if !found {

@@ -4,7 +4,6 @@
 package wire_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"go/ast"
@@ -12,6 +11,7 @@ import (
 	"go/token"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-storage/holdfast/internal/wire"
@@ -57,16 +57,15 @@ type listed struct {
 
 func listedCodes(t *testing.T) []listed {
 	t.Helper()
-	f, err := os.Open("testdata/retcodes.txt")
+	text, err := os.ReadFile("testdata/retcodes.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
 	var all []listed
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	for line := range strings.Lines(string(text)) {
 		var l listed
-		if _, err := fmt.Sscan(lines.Text(), &l.letter, &l.number, &l.name, &l.goName); err != nil {
-			t.Fatalf("line %q: %v", lines.Text(), err)
+		if _, err := fmt.Sscan(line, &l.letter, &l.number, &l.name, &l.goName); err != nil {
+			t.Fatalf("line %q: %v", line, err)
 		}
 		all = append(all, l)
 	}
