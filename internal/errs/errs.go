@@ -11,6 +11,7 @@ package errs
 import (
 	"errors"
 	"fmt"
+	"maps"
 )
 
 // Kind classes an error by what its caller can do about it.
@@ -161,20 +162,15 @@ func (e *Error) Wrap(err error) *Error {
 func (e *Error) Ref(key, value string) *Error {
 	c := *e
 	c.Refs = make(map[string]string, len(e.Refs)+1)
-	for k, v := range e.Refs {
-		c.Refs[k] = v
-	}
+	maps.Copy(c.Refs, e.Refs)
 	c.Refs[key] = value
 	return &c
 }
 
 // As returns the Error in err's chain, or nil.
 func As(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return nil
+	e, _ := errors.AsType[*Error](err)
+	return e
 }
 
 // Is tells whether err holds an Error of kind.

@@ -9,27 +9,48 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/errs"
 )
 
-// The names, as their creators typed them.
-type (
-	NodeName       string // RFC 1123 host name, 2 to 255 characters
-	InterfaceName  string // 3 to 32 characters
-	PoolName       string // 3 to 48 characters
-	GroupName      string // 2 to 48 characters
-	DefinitionName string // 2 to 48 characters; a resource has the name of its definition
-	SnapshotName   string // 2 to 48 characters
-	InstanceName   string // a key-value store instance, 1 to 64 characters
-)
+// NodeName is the name of a node: an RFC 1123 host name of 2 to 255 characters.
+type NodeName string
 
-// The keys: names folded to lower case.
-type (
-	NodeKey       string
-	InterfaceKey  string
-	PoolKey       string
-	GroupKey      string
-	DefinitionKey string
-	SnapshotKey   string
-	InstanceKey   string
-)
+// InterfaceName is the name of a network interface, of 3 to 32 characters.
+type InterfaceName string
+
+// PoolName is the name of a storage pool, of 3 to 48 characters.
+type PoolName string
+
+// GroupName is the name of a resource group, of 2 to 48 characters.
+type GroupName string
+
+// DefinitionName is the name of a resource definition, of 2 to 48 characters. A resource has
+// the name of its definition.
+type DefinitionName string
+
+// SnapshotName is the name of a snapshot, of 2 to 48 characters.
+type SnapshotName string
+
+// InstanceName is the name of a key-value store, of 1 to 64 characters.
+type InstanceName string
+
+// NodeKey is the identity of a node: its name folded to lower case.
+type NodeKey string
+
+// InterfaceKey is the identity of a network interface on its node.
+type InterfaceKey string
+
+// PoolKey is the identity of a storage pool on its node.
+type PoolKey string
+
+// GroupKey is the identity of a resource group.
+type GroupKey string
+
+// DefinitionKey is the identity of a resource definition.
+type DefinitionKey string
+
+// SnapshotKey is the identity of a snapshot in its definition.
+type SnapshotKey string
+
+// InstanceKey is the identity of a key-value store.
+type InstanceKey string
 
 // Key returns the identity of the name.
 func (n NodeName) Key() NodeKey { return NodeKey(fold(string(n))) }
