@@ -101,7 +101,7 @@ func (e *Exec) run(ctx context.Context, c Command) (Result, *Error) {
 	cmd.WaitDelay = drain
 	cmd.Cancel = func() error { return killGroup(cmd.Process.Pid) }
 
-	waitErr, started := wait(ctx, cmd)
+	started, waitErr := wait(ctx, cmd)
 	out, cut := stdout.take()
 	res := Result{Stdout: out, Stderr: stderr.take()}
 	if !started {
@@ -114,24 +114,24 @@ func (e *Exec) run(ctx context.Context, c Command) (Result, *Error) {
 var errLeftBehind = errors.New("killed, but it hangs in the kernel and was left behind")
 
 // wait starts cmd and returns how it ended. A program that outlives its kill is left behind; a goroutine stays with it until it ends.
-func wait(ctx context.Context, cmd *exec.Cmd) (err error, started bool) { //nolint:revive // The error is of the program, not of wait.
+func wait(ctx context.Context, cmd *exec.Cmd) (started bool, err error) {
 	if err := cmd.Start(); err != nil {
-		return err, false
+		return false, err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case err := <-ended:
-		return err, true
+		return true, err
 	case <-ctx.Done():
 	}
 	last := time.NewTimer(farewell)
 	defer last.Stop()
 	select {
 	case err := <-ended:
-		return err, true
+		return true, err
 	case <-last.C:
-		return fmt.Errorf("process %d: %w", cmd.Process.Pid, errLeftBehind), true
+		return true, fmt.Errorf("process %d: %w", cmd.Process.Pid, errLeftBehind)
 	}
 }
 

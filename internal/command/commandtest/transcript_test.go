@@ -52,8 +52,7 @@ func TestRecordedTranscriptReplaysTheSame(t *testing.T) {
 		for _, c := range calls {
 			res, err := r.Run(t.Context(), c)
 			text := "ok"
-			var failed *command.Error
-			if errors.As(err, &failed) {
+			if failed, ok := errors.AsType[*command.Error](err); ok {
 				failed.Duration = 0
 				text = failed.Error()
 			}
