@@ -73,7 +73,7 @@ func TestReportThatSaysNothingNewIsNoChange(t *testing.T) {
 		if len(changes) != 0 {
 			t.Errorf("changes: %+v", <-changes)
 		}
-		s.Forget(alpha)
+		s.Forget(alpha, 2)
 		synctest.Wait()
 		if len(changes) != 1 {
 			t.Errorf("%d changes after a forgotten resource", len(changes))

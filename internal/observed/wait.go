@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -114,21 +115,25 @@ func (n *node) settle(k model.DefinitionKey, st ResourceStatus) {
 	}))
 }
 
-// fail ends the waits for one replica. The caller holds the lock.
-func (n *node) fail(k model.DefinitionKey, err error) {
+// fail ends the waits for generations of one replica below a bound. The caller holds the
+// lock.
+func (n *node) fail(k model.DefinitionKey, below uint64, err error) {
 	var st ResourceStatus
 	if r, ok := n.resources[k]; ok {
 		st = n.read(r)
 	}
-	for _, w := range n.waiters[k] {
+	n.keep(k, slices.DeleteFunc(n.waiters[k], func(w *waiter) bool {
+		if w.generation >= below {
+			return false
+		}
 		w.outcome <- outcome{status: st, err: err}
-	}
-	delete(n.waiters, k)
+		return true
+	}))
 }
 
 func (n *node) failAll(err error) {
 	for k := range n.waiters {
-		n.fail(k, err)
+		n.fail(k, math.MaxUint64, err)
 	}
 }
 

@@ -53,6 +53,7 @@ func TestWaitEndsWithTheFirstSettledStatusOfItsGeneration(t *testing.T) {
 				s.Report("alpha", resources(observed.ResourceStatus{Generation: 5}))
 				pending(t, c)
 				s.Report("alpha", resources(observed.ResourceStatus{Generation: 6, Phase: phase}))
+				s.Report("alpha", resources(ready(4))) // overtaken on its way
 				w := <-c
 				if w.err != nil || w.status.Generation != 6 || w.status.Phase != phase || !w.status.Current {
 					t.Errorf("got %+v, %v", w.status, w.err)
@@ -130,7 +131,7 @@ func TestWaitForADestroyedReplicaWhoseRowIsGone(t *testing.T) {
 	s := observed.New(func() time.Time { return clock })
 	s.Connect("alpha", observed.Facts{}, false)
 	s.Report("alpha", resources(observed.ResourceStatus{Generation: 7, Phase: observed.Destroyed}))
-	s.Forget(alpha)
+	s.Forget(alpha, 8)
 	if _, ok := s.Resource(alpha); ok {
 		t.Error("a forgotten replica is known")
 	}
@@ -148,7 +149,7 @@ func TestWaitForADestroyedReplicaWhoseRowIsGone(t *testing.T) {
 	other := model.ResourceID{Definition: "other", Node: "alpha"}
 	s.Report("alpha", observed.Report{Resources: map[model.DefinitionKey]observed.ResourceStatus{
 		"other": {Generation: 9, Phase: observed.Destroyed}}})
-	s.Forget(other)
+	s.Forget(other, 10)
 	if _, err := s.Wait(expired, alpha, 7); !errors.Is(err, context.Canceled) {
 		t.Errorf("two minutes later: %v", err)
 	}
@@ -163,7 +164,7 @@ func TestDestroyedReplicasAreRememberedInABoundedNumber(t *testing.T) {
 		k := model.DefinitionKey(fmt.Sprintf("vol-%d", i))
 		s.Report("alpha", observed.Report{Resources: map[model.DefinitionKey]observed.ResourceStatus{
 			k: {Generation: 1, Phase: observed.Destroyed}}})
-		s.Forget(model.ResourceID{Definition: k, Node: "alpha"})
+		s.Forget(model.ResourceID{Definition: k, Node: "alpha"}, 2)
 	}
 	remembered := 0
 	for i := range most + 10 {
@@ -181,12 +182,21 @@ func TestForgetEndsTheWaitForWhatNobodyConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := online()
 		s.Report("alpha", resources(ready(4)))
-		c := wait(t.Context(), s, 5)
-		s.Forget(alpha)
+		c, later := wait(t.Context(), s, 5), wait(t.Context(), s, 7)
+		s.Forget(alpha, 6)
 		if w := <-c; !errors.Is(w.err, observed.ErrForgotten) {
 			t.Errorf("got %v", w.err)
 		}
-		c = wait(t.Context(), s, 5)
+		pending(t, later) // of a row made anew under the name
+		s.Report("alpha", resources(ready(7)))
+		if w := <-later; w.err != nil {
+			t.Error(w.err)
+		}
+		s.Forget(alpha, 6)
+		if st, ok := s.Resource(alpha); !ok || st.Generation != 7 {
+			t.Errorf("the status of the later row: %v %+v", ok, st)
+		}
+		c = wait(t.Context(), s, 8)
 		s.ForgetNode("alpha")
 		if w := <-c; !errors.Is(w.err, observed.ErrNodeOffline) {
 			t.Errorf("got %v", w.err)

@@ -128,13 +128,15 @@ func (s *State) Report(key model.NodeKey, rep Report) {
 	s.feeds.add(changed)
 }
 
-// take keeps one status and reports whether it says anything new. The caller holds the lock.
+// take keeps one status and reports whether it says anything new. Within a session the
+// generations of a replica only grow, so an older one was overtaken on its way. The caller
+// holds the lock.
 func (n *node) take(k model.DefinitionKey, st ResourceStatus) bool {
 	before, had := n.resources[k]
-	r := resource{status: st, session: n.session}
-	if had && n.current(before.session) && before.status.equal(st) {
+	if had && n.current(before.session) && (st.Generation < before.status.Generation || before.status.equal(st)) {
 		return false
 	}
+	r := resource{status: st, session: n.session}
 	n.resources[k] = r
 	n.settle(k, n.read(r))
 	return true
@@ -147,21 +149,25 @@ func (n *node) takePool(k model.PoolKey, st PoolStatus, now time.Time) bool {
 	return !had || !n.current(before.session) || !before.status.equal(st)
 }
 
-// Forget drops the status of a replica whose row is gone. A replica that was Destroyed is
-// remembered for those who come late to wait for just that; to those who wait for anything
-// else, Forget is the end of the wait.
-func (s *State) Forget(id model.ResourceID) {
+// Forget drops the status of a replica whose row went at revision gone. What was said of a
+// later row of that name stays, since its generation is higher. A replica that was Destroyed
+// is remembered for those who come late to wait for just that; for those who wait for
+// anything else of the row that went, Forget is the end of the wait.
+func (s *State) Forget(id model.ResourceID, gone uint64) {
 	n := s.node(id.Node)
 	if n == nil {
 		return
 	}
 	n.mu.Lock()
 	r, had := n.resources[id.Definition]
-	delete(n.resources, id.Definition)
-	if had && r.status.Phase == Destroyed {
-		n.graves.add(id.Definition, r.status, s.now())
+	n.fail(id.Definition, gone, fmt.Errorf("resource %s: %w", id, ErrForgotten))
+	had = had && r.status.Generation < gone
+	if had {
+		delete(n.resources, id.Definition)
+		if r.status.Phase == Destroyed {
+			n.graves.add(id.Definition, r.status, s.now())
+		}
 	}
-	n.fail(id.Definition, fmt.Errorf("resource %s: %w", id, ErrForgotten))
 	n.mu.Unlock()
 	if had {
 		s.feeds.add(Changes{Resources: []model.ResourceID{id}})
