@@ -1,0 +1,355 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fakeagent
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-storage/holdfast/api/agentpb"
+	"github.com/holdfast-storage/holdfast/internal/agent"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/model"
+)
+
+// granularity of all simulated pools, in bytes.
+const granularity = 4 << 10
+
+// Host is a host in memory. It keeps its content over any number of agents that run on it,
+// one after the other, as a real one does over restarts.
+type Host struct {
+	// Capacity of a pool that Resize was not called for, in bytes; 1 TiB when zero. It is not
+	// to be changed once the host is in use.
+	Capacity int64
+
+	mu      sync.Mutex
+	pools   map[model.PoolKey]*simPool
+	tricks  map[model.DefinitionKey]*trick
+	applies int
+	changed func(resource, pool string) // tells the agent that runs; nil when none does
+}
+
+// simPool is one simulated pool.
+type simPool struct {
+	total   int64
+	fault   string
+	gate    *gate // holds what looks at the pool
+	used    int64 // what volumes take together
+	volumes map[pool.ID]*volume
+}
+
+// volume is one simulated volume. Its size is usable; a thin one takes nothing of its pool.
+type volume struct {
+	size       int64
+	thin       bool
+	filesystem *agentpb.Filesystem
+}
+
+// trick is what a test does to one resource.
+type trick struct {
+	failures int   // applies that still are to fail; below zero for all
+	err      error // with which
+	gate     *gate // holds applies
+	holders  []string
+}
+
+// Volume is a volume on the host, as tests see it.
+type Volume struct {
+	Pool       string // the folded name
+	Resource   string // the folded name
+	Number     int
+	Size       int64 // bytes
+	Filesystem string
+}
+
+// Volumes returns all volumes of the host by resource and number.
+func (h *Host) Volumes() []Volume {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []Volume
+	for name, p := range h.pools {
+		for id, v := range p.volumes {
+			list = append(list, Volume{
+				Pool: string(name), Resource: id.Resource, Number: id.Volume, Size: v.size, Filesystem: v.filesystem.GetType(),
+			})
+		}
+	}
+	slices.SortFunc(list, func(a, b Volume) int {
+		return pool.ID{Resource: a.Resource, Volume: a.Number}.Compare(pool.ID{Resource: b.Resource, Volume: b.Number})
+	})
+	return list
+}
+
+// Applies returns how often a resource was applied, on the whole.
+func (h *Host) Applies() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.applies
+}
+
+// Apply implements agent.Host.
+func (h *Host) Apply(ctx context.Context, w agent.Want) (agent.Result, error) {
+	if err := h.enter(ctx, w); err != nil {
+		return agent.Result{}, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.applies++
+	if err := h.failure(w); err != nil {
+		return agent.Result{}, err
+	}
+	if err := h.usable(w); err != nil {
+		return agent.Result{}, err
+	}
+	for _, v := range w.Volumes {
+		if v.Pool == nil {
+			continue
+		}
+		id := pool.ID{Resource: w.Resource, Volume: int(v.Number)}.Fold()
+		p := h.pool(v.Pool.Name)
+		if w.Destroy || v.Destroy {
+			p.remove(id)
+			continue
+		}
+		if err := p.provide(v, id, w.ExistingOnly); err != nil {
+			return agent.Result{}, err
+		}
+	}
+	return h.seen(w), nil
+}
+
+// Inspect implements agent.Host.
+func (h *Host) Inspect(_ context.Context, w agent.Want) (agent.Result, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, v := range w.Volumes {
+		if v.Pool == nil {
+			continue
+		}
+		if err := h.pool(v.Pool.Name).faulty(v.Pool.Name); err != nil {
+			return agent.Result{}, err
+		}
+	}
+	return h.seen(w), nil
+}
+
+// Measure implements agent.Host.
+func (h *Host) Measure(ctx context.Context, p agent.Pool) (agent.Space, error) {
+	h.mu.Lock()
+	g := h.pool(p.Name).gate
+	h.mu.Unlock()
+	if err := g.pass(ctx); err != nil {
+		return agent.Space{}, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	sim := h.pool(p.Name)
+	if err := sim.faulty(p.Name); err != nil {
+		return agent.Space{}, err
+	}
+	return agent.Space{
+		Total: sim.total, Free: max(0, sim.total-sim.used), Allocated: sim.used, Granularity: granularity, Snapshots: p.Provider.Thin(),
+		Volumes: slices.SortedFunc(maps.Keys(sim.volumes), pool.ID.Compare),
+	}, nil
+}
+
+// Check implements agent.Host.
+func (h *Host) Check(ctx context.Context, p agent.Pool) (agent.Space, error) {
+	return h.Measure(ctx, p)
+}
+
+// Watch implements agent.Watcher.
+func (h *Host) Watch(ctx context.Context, resource, pool func(name string)) {
+	h.mu.Lock()
+	h.changed = func(r, p string) {
+		if r != "" {
+			resource(r)
+		}
+		if p != "" {
+			pool(p)
+		}
+	}
+	h.mu.Unlock()
+	<-ctx.Done()
+	h.mu.Lock()
+	h.changed = nil
+	h.mu.Unlock()
+}
+
+// enter waits at the gates that hold w.
+func (h *Host) enter(ctx context.Context, w agent.Want) error {
+	h.mu.Lock()
+	gates := []*gate{h.trick(w.Resource).gate, h.trick("").gate}
+	for _, v := range w.Volumes {
+		if v.Pool != nil {
+			gates = append(gates, h.pool(v.Pool.Name).gate)
+		}
+	}
+	h.mu.Unlock()
+	for _, g := range gates {
+		if err := g.pass(ctx); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// failure is what a test ordered w to fail with. The caller holds h.mu.
+func (h *Host) failure(w agent.Want) error {
+	for _, name := range []string{w.Resource, ""} {
+		t := h.tricks[model.DefinitionName(name).Key()]
+		if t == nil || t.failures == 0 {
+			continue
+		}
+		if t.failures > 0 {
+			t.failures--
+		}
+		return t.err
+	}
+	return nil
+}
+
+// usable refuses w for a faulty pool, and the destruction of what is in use. The caller holds
+// h.mu.
+func (h *Host) usable(w agent.Want) error {
+	users := h.trick(w.Resource).holders
+	for _, v := range w.Volumes {
+		if v.Pool == nil {
+			continue
+		}
+		p := h.pool(v.Pool.Name)
+		if err := p.faulty(v.Pool.Name); err != nil {
+			return err
+		}
+		id := pool.ID{Resource: w.Resource, Volume: int(v.Number)}.Fold()
+		if (w.Destroy || v.Destroy) && len(users) > 0 && p.volumes[id] != nil {
+			e := &pool.InUseError{ID: id}
+			for _, u := range users {
+				e.Holders = append(e.Holders, pool.Holder{Kind: pool.Opened, Name: u, PID: 1})
+			}
+			return e
+		}
+	}
+	return nil
+}
+
+// seen is what there is of w. The caller holds h.mu.
+func (h *Host) seen(w agent.Want) agent.Result {
+	var r agent.Result
+	users := h.trick(w.Resource).holders
+	for _, v := range w.Volumes {
+		s := &agentpb.VolumeStatus{
+			Number: v.Number, DevicePath: fmt.Sprintf("/dev/fake/%s/%d", w.Resource, v.Number),
+			InUse: proto.Bool(len(users) > 0), Holders: slices.Clone(users),
+		}
+		switch {
+		case w.Destroy || v.Destroy:
+			if v.Pool == nil || h.find(w, v) == nil {
+				continue
+			}
+		case v.Pool == nil:
+			s.Usable, s.DiskState = proto.Int64(v.Size), "Diskless"
+		}
+		if v.Pool != nil {
+			have := h.find(w, v)
+			if have == nil {
+				continue
+			}
+			s.Usable, s.Allocated = proto.Int64(have.size), proto.Int64(have.allocated())
+			s.BackingPath = fmt.Sprintf("/fake/%s/%s", v.Pool.Name, pool.ID{Resource: w.Resource, Volume: int(v.Number)}.Name())
+			if slices.Contains(w.Layers, model.DRBD) {
+				s.DiskState = "UpToDate"
+			}
+		}
+		r.Volumes = append(r.Volumes, s)
+	}
+	return r
+}
+
+func (h *Host) find(w agent.Want, v agent.VolumeWant) *volume {
+	return h.pool(v.Pool.Name).volumes[pool.ID{Resource: w.Resource, Volume: int(v.Number)}.Fold()]
+}
+
+// pool returns the pool of a name, which exists. The caller holds h.mu.
+func (h *Host) pool(name string) *simPool {
+	k := model.PoolName(name).Key()
+	p := h.pools[k]
+	if p == nil {
+		p = &simPool{total: h.Capacity, volumes: map[pool.ID]*volume{}}
+		if p.total == 0 {
+			p.total = 1 << 40
+		}
+		if h.pools == nil {
+			h.pools = map[model.PoolKey]*simPool{}
+		}
+		h.pools[k] = p
+	}
+	return p
+}
+
+// trick returns the trick for a resource to be read. The caller holds h.mu.
+func (h *Host) trick(resource string) trick {
+	if t := h.tricks[model.DefinitionName(resource).Key()]; t != nil {
+		return *t
+	}
+	return trick{}
+}
+
+// provide makes the volume v, or grows it.
+func (p *simPool) provide(v agent.VolumeWant, id pool.ID, existingOnly bool) error {
+	size, err := pool.RoundUp(v.Size, granularity)
+	if err != nil {
+		return err
+	}
+	have := p.volumes[id]
+	if have == nil && existingOnly {
+		return &pool.NotFoundError{Pool: v.Pool.Name, ID: id}
+	}
+	grown := &volume{size: size, thin: v.Pool.Provider.Thin(), filesystem: v.Filesystem}
+	missing := grown.allocated()
+	if have != nil {
+		if have.size >= size {
+			return nil
+		}
+		grown.filesystem = have.filesystem
+		missing -= have.allocated()
+	}
+	if free := p.total - p.used; missing > free {
+		return &pool.NoSpaceError{Pool: v.Pool.Name, Asked: missing, Free: max(0, free), Total: p.total}
+	}
+	p.put(id, grown)
+	return nil
+}
+
+func (p *simPool) put(id pool.ID, v *volume) {
+	p.remove(id)
+	p.volumes[id] = v
+	p.used += v.allocated()
+}
+
+func (p *simPool) remove(id pool.ID) {
+	if v := p.volumes[id]; v != nil {
+		p.used -= v.allocated()
+		delete(p.volumes, id)
+	}
+}
+
+func (p *simPool) faulty(name string) error {
+	if p.fault == "" {
+		return nil
+	}
+	return &pool.FaultyError{Pool: name, Place: "/fake/" + name, Reason: pool.Unreadable, Detail: p.fault}
+}
+
+func (v *volume) allocated() int64 {
+	if v.thin {
+		return 0
+	}
+	return v.size
+}

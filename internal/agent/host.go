@@ -1,0 +1,85 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+
+	"github.com/holdfast-storage/holdfast/api/agentpb"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/model"
+)
+
+// Host is the machine that the agent works on. [Machine] is the real one.
+//
+// All methods may be called at once, but Apply is called by one goroutine at a time for one
+// resource. Each returns soon after its context ends. Errors are those of package pool, or
+// an errs.Error; others count as a failed step.
+type Host interface {
+	// Apply makes the host as w wants it and returns what was seen after the last step. It is
+	// idempotent, and called from time to time to repair what has drifted.
+	Apply(ctx context.Context, w Want) (Result, error)
+
+	// Inspect returns what is seen of the resource now and changes nothing.
+	Inspect(ctx context.Context, w Want) (Result, error)
+
+	// Measure looks at a pool: its space and the volumes of ours in it.
+	Measure(ctx context.Context, p Pool) (Space, error)
+
+	// Check tells whether a pool would work on this host, and its space if so. It leaves
+	// nothing behind.
+	Check(ctx context.Context, p Pool) (Space, error)
+}
+
+// A Watcher is a Host that notices by itself when something has changed. It is an optional
+// ability: what no one tells is noticed by the periodic look.
+type Watcher interface {
+	// Watch calls resource or pool with the name of each one that changed, until ctx ends.
+	// Both return at once, however often they are called.
+	Watch(ctx context.Context, resource, pool func(name string))
+}
+
+// Pool is a storage pool as it is assigned to this node.
+type Pool struct {
+	Name     string
+	Provider model.Provider
+	Props    model.Props
+}
+
+// Want is what the host shall have of one resource.
+type Want struct {
+	Resource string
+	Destroy  bool // all volumes named here are to go
+
+	// ExistingOnly forbids to make and to destroy: a volume that is not there is an error.
+	// It is set as long as no controller has confirmed the assignment.
+	ExistingOnly bool
+
+	Layers  []model.Layer // top first, with STORAGE at the end
+	Volumes []VolumeWant  // each number once; what is not named is not touched
+}
+
+// VolumeWant is what the host shall have of one volume.
+type VolumeWant struct {
+	Number     int32
+	Destroy    bool                // this volume is to go, the others stay
+	Pool       *Pool               // nil for a replica without storage
+	Size       int64               // usable bytes, at least
+	Filesystem *agentpb.Filesystem // to be made on a new volume; nil for none
+}
+
+// Result is what was seen of a resource.
+type Result struct {
+	Volumes []*agentpb.VolumeStatus // those that exist, by number; the agent's own from now on
+}
+
+// Space is what was seen of a pool, all of it at one time. Amounts are bytes.
+type Space struct {
+	Total       int64
+	Free        int64
+	Allocated   int64 // by the volumes of ours
+	Granularity int64 // volumes are rounded up to multiples of it
+	Snapshots   bool  // the pool can make them
+	Volumes     []pool.ID
+}

@@ -1,0 +1,141 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"slices"
+
+	"github.com/holdfast-storage/holdfast/api/agentpb"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/errs"
+	"github.com/holdfast-storage/holdfast/internal/model"
+)
+
+// measure looks at one pool once, puts its status into the outbox, and says when to look
+// again.
+func (a *agent) measure(ctx context.Context, k model.PoolKey) next {
+	a.mu.Lock()
+	assigned := a.set.pools[k]
+	if assigned == nil {
+		assigned = a.set.strays[k]
+	}
+	before := a.volumesOf(k)
+	a.mu.Unlock()
+	if assigned == nil {
+		return next{}
+	}
+	space, err := a.space(ctx, assigned, a.cfg.Host.Measure)
+	if ctx.Err() != nil {
+		return next{}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.set.pools[k] == nil && a.set.strays[k] == nil {
+		return next{}
+	}
+	s := poolStatus(assigned.GetName(), space, err)
+	looked := err == nil && a.set.confirmed
+	if looked {
+		// A volume that was assigned before or after the look is not unknown: it may have been
+		// made, or destroyed and forgotten, meanwhile.
+		after := a.volumesOf(k)
+		s.UnknownVolumes = unknown(space.Volumes, before, after)
+	}
+	if _, stray := a.set.strays[k]; stray && looked && len(s.GetUnknownVolumes()) == 0 {
+		delete(a.set.strays, k)
+		a.out.forgetPool(k)
+		return next{}
+	}
+	return a.measured(k, s)
+}
+
+// measured records the status of a pool. The caller holds a.mu.
+func (a *agent) measured(k model.PoolKey, s *agentpb.PoolStatus) next {
+	before := a.out.pool(k)
+	a.out.putPool(k, s)
+	n := next{delay: spread(a.limits.Measure), lane: string(k), class: routine}
+	if len(s.GetFaults()) > 0 {
+		a.faults[k]++
+		n.delay = min(n.delay, backoff(a.faults[k], a.limits.RetryFirst, a.limits.RetryMost))
+		if !slices.Equal(before.GetFaults(), s.GetFaults()) {
+			a.log.Warn("pool is faulty", "pool", s.GetName(), "error", s.GetFaults()[0])
+		}
+		return n
+	}
+	delete(a.faults, k)
+	if len(before.GetFaults()) > 0 {
+		a.log.Info("pool works again", "pool", s.GetName())
+		a.wakeFailed(k)
+	}
+	if len(s.GetUnknownVolumes()) > 0 && !slices.Equal(before.GetUnknownVolumes(), s.GetUnknownVolumes()) {
+		a.log.Warn("pool holds volumes that no one assigned; they are left alone", "pool", s.GetName(),
+			"volumes", len(s.GetUnknownVolumes()), "first", s.GetUnknownVolumes()[0])
+	}
+	return n
+}
+
+// wakeFailed has the resources tried at once that may have failed for the pool. The caller
+// holds a.mu.
+func (a *agent) wakeFailed(k model.PoolKey) {
+	for _, r := range a.set.usersOf(map[model.PoolKey]struct{}{k: {}}) {
+		if a.out.resource(r).GetState() == agentpb.ResourceStatus_FAILED {
+			a.wakeResource(r, routine)
+		}
+	}
+}
+
+// space asks the host about a pool by look, for a limited time.
+func (a *agent) space(ctx context.Context, p *agentpb.Pool, look func(context.Context, Pool) (Space, error)) (Space, error) {
+	wanted, err := a.read.pool(p)
+	if err != nil {
+		return Space{}, err
+	}
+	if wanted.Provider == model.Diskless {
+		return Space{}, errs.New(errs.Invalid, errs.StoragePool, "pool %s has no storage to look at", p.GetName())
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.limits.Inspect)
+	defer cancel()
+	return look(ctx, wanted)
+}
+
+// poolStatus is the status of a pool without its unknown volumes.
+func poolStatus(name string, s Space, err error) *agentpb.PoolStatus {
+	if err != nil {
+		return &agentpb.PoolStatus{Name: clip(name), Faults: []string{messageOf(err)}}
+	}
+	return &agentpb.PoolStatus{
+		Name: clip(name), Total: &s.Total, Free: &s.Free, Allocated: &s.Allocated,
+		Granularity: s.Granularity, SupportsSnapshots: s.Snapshots,
+	}
+}
+
+// volumesOf returns the volumes that are assigned to a pool. The caller holds a.mu.
+func (a *agent) volumesOf(k model.PoolKey) map[pool.ID]struct{} {
+	ids := map[pool.ID]struct{}{}
+	for _, r := range a.set.resources {
+		for _, v := range r.GetVolumes() {
+			if poolKey(v.GetPool()) == k {
+				ids[pool.ID{Resource: r.GetName(), Volume: int(v.GetNumber())}.Fold()] = struct{}{}
+			}
+		}
+	}
+	return ids
+}
+
+// unknown names the volumes that are in none of the sets.
+func unknown(volumes []pool.ID, sets ...map[pool.ID]struct{}) []string {
+	const most = 10_000
+	var names []string
+	for _, id := range volumes {
+		known := slices.ContainsFunc(sets, func(set map[pool.ID]struct{}) bool {
+			_, in := set[id.Fold()]
+			return in
+		})
+		if !known && len(names) < most {
+			names = append(names, clip(id.Name()))
+		}
+	}
+	return names
+}
