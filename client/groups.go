@@ -1,0 +1,71 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+)
+
+// ResourceGroups returns the resource groups that the filter selects.
+func (c *Client) ResourceGroups(ctx context.Context, filter ResourceGroupFilter) ([]ResourceGroup, error) {
+	return get[[]ResourceGroup](ctx, c, path("resource-groups"), filter.query())
+}
+
+// ResourceGroup returns one resource group. See [IsNotFound].
+func (c *Client) ResourceGroup(ctx context.Context, group string) (ResourceGroup, error) {
+	return get[ResourceGroup](ctx, c, path("resource-groups", group), nil)
+}
+
+// CreateResourceGroup adds a resource group.
+func (c *Client) CreateResourceGroup(ctx context.Context, create ResourceGroupCreate) (RcList, error) {
+	return c.change(ctx, http.MethodPost, path("resource-groups"), nil, create)
+}
+
+// ModifyResourceGroup changes a resource group.
+func (c *Client) ModifyResourceGroup(ctx context.Context, group string, modify ResourceGroupModify) (RcList, error) {
+	return c.change(ctx, http.MethodPut, path("resource-groups", group), nil, modify)
+}
+
+// DeleteResourceGroup deletes a resource group that no definition belongs to.
+func (c *Client) DeleteResourceGroup(ctx context.Context, group string) (RcList, error) {
+	return c.change(ctx, http.MethodDelete, path("resource-groups", group), nil, nil)
+}
+
+// VolumeGroups returns the volume groups of a resource group.
+func (c *Client) VolumeGroups(ctx context.Context, group string) ([]VolumeGroup, error) {
+	return get[[]VolumeGroup](ctx, c, path("resource-groups", group, "volume-groups"), nil)
+}
+
+// VolumeGroup returns one volume group.
+func (c *Client) VolumeGroup(ctx context.Context, group string, number int) (VolumeGroup, error) {
+	return get[VolumeGroup](ctx, c, path("resource-groups", group, "volume-groups", strconv.Itoa(number)), nil)
+}
+
+// CreateVolumeGroup adds a volume group to a resource group.
+func (c *Client) CreateVolumeGroup(ctx context.Context, group string, create VolumeGroupCreate) (RcList, error) {
+	return c.change(ctx, http.MethodPost, path("resource-groups", group, "volume-groups"), nil, create)
+}
+
+// ModifyVolumeGroup changes a volume group.
+func (c *Client) ModifyVolumeGroup(ctx context.Context, group string, number int, modify VolumeGroupModify) (RcList, error) {
+	return c.change(ctx, http.MethodPut, path("resource-groups", group, "volume-groups", strconv.Itoa(number)), nil, modify)
+}
+
+// DeleteVolumeGroup deletes a volume group.
+func (c *Client) DeleteVolumeGroup(ctx context.Context, group string, number int) (RcList, error) {
+	return c.change(ctx, http.MethodDelete, path("resource-groups", group, "volume-groups", strconv.Itoa(number)), nil, nil)
+}
+
+// Spawn makes a definition, its volumes and its replicas from a resource group: all of it or nothing.
+func (c *Client) Spawn(ctx context.Context, group string, spawn ResourceGroupSpawn) (RcList, error) {
+	return c.change(ctx, http.MethodPost, path("resource-groups", group, "spawn"), nil, spawn)
+}
+
+// QuerySizeInfo returns how large a volume the group could spawn now. A group that could spawn none is not an error: the
+// answer then has reports and no space information.
+func (c *Client) QuerySizeInfo(ctx context.Context, group string, ask QuerySizeInfoRequest) (QuerySizeInfoResponse, error) {
+	return post[QuerySizeInfoResponse](ctx, c, path("resource-groups", group, "query-size-info"), ask)
+}
