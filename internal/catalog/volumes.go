@@ -62,6 +62,10 @@ type NewVolume struct {
 	UUID   string
 }
 
+// MaxVolumes is the most volumes that a definition can have, so that a definition with all its
+// volumes always fits into one transaction.
+const MaxVolumes = 64
+
 // AddVolume inserts a volume definition in a transaction: the one door for all of them.
 func AddVolume(tx *store.Tx, d *schema.Definition, n NewVolume) (schema.VolumeDefinition, error) {
 	v := schema.VolumeDefinition{
@@ -69,6 +73,14 @@ func AddVolume(tx *store.Tx, d *schema.Definition, n NewVolume) (schema.VolumeDe
 	}
 	if err := model.CheckVolumeSize(n.Size); err != nil {
 		return v, err
+	}
+	count := 0
+	for range schema.VolumesOf(tx, v.Definition) {
+		count++
+	}
+	if count >= MaxVolumes {
+		return v, errs.New(errs.Exhausted, errs.VolumeDefinition, "resource definition %s takes no more volumes", d.Name).
+			About(errs.VolumeNumber).Because("it has %d, the most that is possible", count)
 	}
 	var err error
 	if v.Flags, err = changeFlags(errs.VolumeDefinition, nil, n.Flags); err != nil {

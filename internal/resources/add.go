@@ -1,0 +1,116 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"time"
+
+	"github.com/holdfast-storage/holdfast/internal/errs"
+	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/schema"
+	"github.com/holdfast-storage/holdfast/internal/store"
+)
+
+// replica is a replica to add.
+type replica struct {
+	node   model.NodeKey
+	pool   model.PoolKey
+	kind   schema.ResourceKind
+	props  model.Props
+	nodeID *int32    // nil: chosen
+	ports  []int32   // none: chosen
+	at     time.Time // of the request
+}
+
+// add inserts a replica with all volumes of its definition, and takes the numbers that its
+// layers need: the one door for all of them. The store refuses it when its definition, node
+// or pool is missing or closing, or when it exists.
+func (s *Resources) add(tx *store.Tx, d schema.Definition, r replica) error {
+	row := schema.Resource{
+		Definition: d.Name.Key(), Node: r.node, UUID: s.NewID(), Created: r.at, Kind: r.kind, Props: r.props,
+	}
+	if err := s.furnish(tx, d, &row, r.pool); err != nil {
+		return err
+	}
+	if model.Replicates(d.Layers) {
+		if err := takeNumbers(tx, d, &row, r); err != nil {
+			return err
+		}
+	}
+	return schema.Resources.Insert(tx, row)
+}
+
+// furnish gives a replica a volume in pool for each volume definition that is not going.
+func (s *Resources) furnish(tx *store.Tx, d schema.Definition, row *schema.Resource, pool model.PoolKey) error {
+	id := model.PoolID{Node: row.Node, Pool: pool}
+	p, ok := schema.Pools.Get(tx, id)
+	if !ok {
+		return errs.New(errs.NotFound, errs.StoragePool, "storage pool %s does not exist on node %s", pool, row.Node)
+	}
+	row.Volumes = nil
+	for vd := range schema.VolumesOf(tx, d.Name.Key()) {
+		if vd.Deleting {
+			continue
+		}
+		v := schema.Volume{Number: vd.Number, UUID: s.NewID(), Pool: pool}
+		if row.Kind == schema.Diskful {
+			v.Size = s.promise(id, vd.Size)
+		}
+		row.Volumes = append(row.Volumes, v)
+		if err := takeMinor(tx, d, vd); err != nil {
+			return err
+		}
+	}
+	row.Props = row.Props.With("StorPoolName", string(p.Name))
+	return nil
+}
+
+// takeMinor gives a volume its minor number when a layer needs one and it has none yet.
+func takeMinor(tx *store.Tx, d schema.Definition, vd schema.VolumeDefinition) error {
+	if !model.Replicates(d.Layers) || vd.Minor != nil {
+		return nil
+	}
+	minor, err := freeMinor(tx, schema.SettingsOf(tx))
+	if err != nil {
+		return err
+	}
+	vd.Minor = &minor
+	return schema.VolumeDefinitions.Update(tx, vd)
+}
+
+func takeNumbers(tx *store.Tx, d schema.Definition, row *schema.Resource, r replica) error {
+	row.NodeID, row.Ports = r.nodeID, r.ports
+	if row.NodeID == nil {
+		id, err := freeNodeID(tx, row.Definition)
+		if err != nil {
+			return err
+		}
+		row.NodeID = &id
+	}
+	switch {
+	case len(row.Ports) > 0:
+	case d.Port != 0:
+		row.Ports = []int32{d.Port}
+	default:
+		port, err := freePort(tx, schema.SettingsOf(tx), row.Node)
+		if err != nil {
+			return err
+		}
+		row.Ports = []int32{port}
+	}
+	return nil
+}
+
+// convert gives a replica without a disk a disk in a pool.
+func (s *Resources) convert(tx *store.Tx, d schema.Definition, r replica) error {
+	row, ok := schema.Resources.Get(tx, model.ResourceID{Definition: d.Name.Key(), Node: r.node})
+	if !ok {
+		return s.add(tx, d, r)
+	}
+	row.Kind = r.kind
+	if err := s.furnish(tx, d, &row, r.pool); err != nil {
+		return err
+	}
+	return schema.Resources.Update(tx, row)
+}

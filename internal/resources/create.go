@@ -1,0 +1,254 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-storage/holdfast/internal/errs"
+	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/observed"
+	"github.com/holdfast-storage/holdfast/internal/placer"
+	"github.com/holdfast-storage/holdfast/internal/props"
+	"github.com/holdfast-storage/holdfast/internal/schema"
+	"github.com/holdfast-storage/holdfast/internal/store"
+)
+
+// NewResource is a replica to create on a node of the caller's choice.
+type NewResource struct {
+	Node   string
+	Kind   schema.ResourceKind
+	Props  map[string]string // StorPoolName names the pool
+	Layers []string
+	NodeID *int32
+	Ports  []int32
+}
+
+// Created is what became of the replicas asked for.
+type Created struct {
+	Definition schema.Definition
+	Placed     []Placement // those that were made
+	Notices    []errs.Notice
+}
+
+// Create creates replicas on nodes of the caller's choice, all or none, and returns when
+// their devices exist. One that is there already is a notice; one that is being deleted is
+// kept instead. A node that is not connected is refused.
+func (s *Resources) Create(ctx context.Context, definition string, list []NewResource) (Created, error) {
+	now := s.Now()
+	for _, n := range list {
+		if err := props.Check(props.Resource, model.PropsChange{Set: n.Props}); err != nil {
+			return Created{}, err
+		}
+	}
+	var out Created
+	var ids []model.ResourceID
+	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
+		out, ids = Created{}, nil
+		d, err := schema.FindDefinition(tx, definition)
+		if err != nil {
+			return err
+		}
+		out.Definition = d
+		for _, n := range list {
+			id, err := s.createOne(tx, &out, n, now)
+			if err != nil {
+				return err
+			}
+			if id != nil {
+				ids = append(ids, *id)
+			}
+		}
+		return checkReplication(d.Name.Key(), out.Definition.Layers, diskfulOf(tx, d.Name.Key()))
+	})
+	if err != nil {
+		return Created{}, err
+	}
+	ctx, cancel := s.settling(ctx)
+	defer cancel()
+	if failed := notReady("created", out.Definition.Name, s.settle(ctx, rev, ids)); failed != nil {
+		return Created{}, s.takeBack(ctx, failed, out.Definition, ids)
+	}
+	return out, nil
+}
+
+func diskfulOf(r store.Reader, d model.DefinitionKey) int {
+	n := 0
+	for x := range schema.ResourcesOf(r, d) {
+		if x.Kind == schema.Diskful && !x.Deleting {
+			n++
+		}
+	}
+	return n
+}
+
+// createOne adds one replica. It returns its id, or nil when there is nothing to wait for.
+func (s *Resources) createOne(tx *store.Tx, out *Created, n NewResource, at time.Time) (*model.ResourceID, error) {
+	d := &out.Definition
+	node, err := schema.FindNode(tx, n.Node)
+	if err != nil {
+		return nil, err
+	}
+	id := model.ResourceID{Definition: d.Name.Key(), Node: node.Name.Key()}
+	old, exists := schema.Resources.Get(tx, id)
+	if exists && !old.Deleting {
+		out.Notices = append(out.Notices, errs.Notice{
+			Kind: errs.ReplicaExists, Object: errs.Resource,
+			Message: fmt.Sprintf("resource %s is on node %s already", d.Name, node.Name),
+		})
+		return nil, nil
+	}
+	if err := s.connected(node); err != nil {
+		return nil, err
+	}
+	if err := s.decide(tx, d, node, n); err != nil {
+		return nil, err
+	}
+	if exists {
+		old.Deleting = false
+		if err := schema.Resources.Update(tx, old); err != nil {
+			return nil, err
+		}
+		out.Notices = append(out.Notices, errs.Notice{
+			Kind: errs.SuccessNote, Object: errs.Resource,
+			Message: fmt.Sprintf("resource %s on node %s was being deleted, and is kept", d.Name, node.Name),
+		})
+		return &id, nil
+	}
+	pool, err := s.choosePool(tx, *d, node, n)
+	if err != nil {
+		return nil, err
+	}
+	r := replica{
+		node: id.Node, pool: pool.Name.Key(), kind: n.Kind, props: model.PropsOf(n.Props),
+		nodeID: n.NodeID, ports: n.Ports, at: at,
+	}
+	out.Placed = append(out.Placed, Placement{Node: node.Name, Pool: pool.Name, Kind: n.Kind})
+	return &id, s.add(tx, *d, r)
+}
+
+// connected refuses a node whose agent is not there to make the device.
+func (s *Resources) connected(n schema.Node) error {
+	seen := s.Observed.Node(n.Name.Key())
+	if seen.Connection != observed.Offline {
+		return nil
+	}
+	e := errs.New(errs.NotConnected, errs.Node, "node %s is not connected", n.Name).Ref("Node", string(n.Name))
+	if seen.Reason != "" {
+		e = e.Because("%s", seen.Reason)
+	} else {
+		e = e.Because("its agent has not connected since the controller started")
+	}
+	return e.Fix("start the agent of node %s", n.Name)
+}
+
+// decide settles the layers of the definition, and refuses a node that cannot run them.
+func (s *Resources) decide(tx *store.Tx, d *schema.Definition, node schema.Node, n NewResource) error {
+	asked, err := model.ParseLayers(n.Layers)
+	if err != nil {
+		return err
+	}
+	g, _ := schema.Groups.Get(tx, d.Group)
+	layers, err := s.stack(*d, asked, g.Filter)
+	if err != nil {
+		return err
+	}
+	seen := s.Observed.Node(node.Name.Key())
+	for _, l := range layers {
+		if !slices.Contains(seen.Layers, l) {
+			return errs.New(errs.Unsupported, errs.Node, "node %s cannot run the layer %s", node.Name, l).About(errs.LayerKind).
+				Because("%s", reasonOf(seen.UnsupportedLayers, string(l)))
+		}
+	}
+	if n.Kind != schema.Diskful && !model.Replicates(layers) {
+		return errs.New(errs.Invalid, errs.Resource, "resource %s on node %s needs a disk", d.Name, node.Name).About(errs.LayerStack).
+			Because("no layer of the stack %s brings its data over the network", layerText(layers))
+	}
+	return settleLayers(tx, d, layers)
+}
+
+func reasonOf(reasons map[string]string, what string) string {
+	if r := reasons[what]; r != "" {
+		return r
+	}
+	return "its agent does not support it"
+}
+
+// choosePool returns the pool that a replica on a node goes to: the one its properties name,
+// else that of the first volume definition that names one, of the definition, of the group or
+// of the node (the order of LINSTOR's StorPoolName), else the default pool. It refuses one
+// that cannot take the volumes.
+func (s *Resources) choosePool(tx *store.Tx, d schema.Definition, node schema.Node, n NewResource) (schema.Pool, error) {
+	key := node.Name.Key()
+	if n.Kind != schema.Diskful {
+		p, _ := schema.Pools.Get(tx, model.PoolID{Node: key, Pool: schema.DisklessPool.Key()})
+		return p, nil
+	}
+	name, err := poolName(tx, d, node, n)
+	if err != nil {
+		return schema.Pool{}, err
+	}
+	p, ok := schema.Pools.Get(tx, model.PoolID{Node: key, Pool: name.Key()})
+	if !ok || p.Provider == model.Diskless {
+		return p, noSuchPool(tx, node, name)
+	}
+	var sizes []int64
+	for vd := range schema.VolumesOf(tx, d.Name.Key()) {
+		if !vd.Deleting {
+			sizes = append(sizes, vd.Size)
+		}
+	}
+	return p, s.fits(tx, p, sizes)
+}
+
+func poolName(tx *store.Tx, d schema.Definition, node schema.Node, n NewResource) (model.PoolName, error) {
+	levels := []model.Props{model.PropsOf(n.Props)}
+	for vd := range schema.VolumesOf(tx, d.Name.Key()) {
+		levels = append(levels, vd.Props)
+	}
+	g, _ := schema.Groups.Get(tx, d.Group)
+	levels = append(levels, d.Props, g.Props, node.Props)
+	for _, p := range levels {
+		if v, ok := p.Get("StorPoolName"); ok {
+			return model.ParsePoolName(v)
+		}
+	}
+	// A group that lists exactly one pool has said which.
+	if len(g.Filter.Pools) == 1 {
+		return model.ParsePoolName(g.Filter.Pools[0])
+	}
+	return schema.DefaultPool, nil
+}
+
+func noSuchPool(tx *store.Tx, node schema.Node, name model.PoolName) error {
+	var have []string
+	for p := range schema.PoolsOf(tx, node.Name.Key()) {
+		if p.Provider != model.Diskless {
+			have = append(have, string(p.Name))
+		}
+	}
+	e := errs.New(errs.NotFound, errs.StoragePool, "storage pool %s does not exist on node %s", name, node.Name)
+	if len(have) == 0 {
+		return e.Because("the node has no pool for data").Fix("create one: storage-pool create")
+	}
+	return e.Fix("name one of its pools: %s", strings.Join(have, ", "))
+}
+
+// fits refuses a pool that cannot take volumes of the given sizes now.
+func (s *Resources) fits(r store.Reader, p schema.Pool, sizes []int64) error {
+	ok, why := placer.Fits(s.pool(r, schema.SettingsOf(r), p), sizes)
+	if ok {
+		return nil
+	}
+	kind := errs.NoSpace
+	if why.Kind != placer.NoSpace {
+		kind = errs.HostFailed
+	}
+	return errs.New(kind, errs.StoragePool, "storage pool %s on node %s cannot take this", p.Name, p.Node).
+		Because("%s", why).Fix("use another pool, or make room in this one")
+}

@@ -1,0 +1,290 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-storage/holdfast/internal/errs"
+	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/observed"
+	"github.com/holdfast-storage/holdfast/internal/schema"
+	"github.com/holdfast-storage/holdfast/internal/store"
+)
+
+// DeleteDefinition deletes a definition with its volumes and replicas, and returns when the
+// hosts that are connected said that nothing is left there. It is refused while a snapshot
+// exists or a device is in use. What lies on hosts that are not connected is deleted when
+// they are back; until then the definition stays visible as being deleted, and a notice says so.
+func (s *Resources) DeleteDefinition(ctx context.Context, name string) ([]errs.Notice, error) {
+	view := s.Store.Snapshot()
+	d, err := schema.FindDefinition(view, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.unused(ctx, d.Name, slices.Collect(schema.ResourcesOf(view, d.Name.Key()))); err != nil {
+		return nil, err
+	}
+	var ids []model.ResourceID
+	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
+		now, err := schema.FindDefinition(tx, name)
+		if err != nil {
+			return err
+		}
+		ids, err = closeDefinition(tx, now)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.awaitGone(ctx, d.Name, rev, ids)
+}
+
+// closeDefinition marks a definition and all its replicas for deletion; one without
+// replicas goes at once. It is refused while a snapshot exists. It returns the replicas that
+// have to go.
+func closeDefinition(tx *store.Tx, d schema.Definition) ([]model.ResourceID, error) {
+	var names []string
+	for sn := range schema.SnapshotsOf(tx, d.Name.Key()) {
+		names = append(names, string(sn.Name))
+	}
+	if len(names) > 0 {
+		return nil, errs.New(errs.HasChildren, errs.ResourceDefinition, "resource definition %s cannot be deleted", d.Name).
+			Because("it has %d snapshots: %s", len(names), strings.Join(names, ", ")).Fix("delete its snapshots first")
+	}
+	replicas := slices.Collect(schema.ResourcesOf(tx, d.Name.Key()))
+	if len(replicas) == 0 {
+		return nil, dropDefinition(tx, d.Name.Key())
+	}
+	ids := make([]model.ResourceID, len(replicas))
+	for i, r := range replicas {
+		ids[i] = r.ID()
+		r.Deleting = true
+		// Written even when it was marked before: a repeated delete makes the node try at once.
+		if err := schema.Resources.Update(tx, r); err != nil {
+			return nil, err
+		}
+	}
+	d.Deleting = true
+	return ids, schema.Definitions.Update(tx, d)
+}
+
+// dropDefinition removes the rows of a definition without replicas.
+func dropDefinition(tx *store.Tx, key model.DefinitionKey) error {
+	for _, v := range slices.Collect(schema.VolumesOf(tx, key)) {
+		if err := schema.VolumeDefinitions.Delete(tx, model.VolumeDefinitionID{Definition: key, Number: v.Number}); err != nil {
+			return err
+		}
+	}
+	return schema.Definitions.Delete(tx, key)
+}
+
+// Delete deletes the replica of a definition on a node, and returns when the node said that
+// nothing is left there, or at once with a notice when it is not connected. It is refused
+// while the device is in use, and while others use the data over the network and this is the
+// last replica that has it.
+func (s *Resources) Delete(ctx context.Context, definition, node string) ([]errs.Notice, error) {
+	view := s.Store.Snapshot()
+	r, err := schema.FindResource(view, definition, node)
+	if err != nil {
+		return nil, err
+	}
+	d, _ := schema.Definitions.Get(view, r.Definition)
+	if err := s.unused(ctx, d.Name, []schema.Resource{r}); err != nil {
+		return nil, err
+	}
+	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
+		r, err := schema.FindResource(tx, definition, node)
+		if err != nil {
+			return err
+		}
+		if err := lastWithData(tx, d.Name, r); err != nil {
+			return err
+		}
+		r.Deleting = true
+		if err := dropConnections(tx, r.ID()); err != nil {
+			return err
+		}
+		return schema.Resources.Update(tx, r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.awaitGone(ctx, d.Name, rev, []model.ResourceID{r.ID()})
+}
+
+// lastWithData refuses to take the data from under replicas that use it over the network.
+func lastWithData(tx *store.Tx, name model.DefinitionName, r schema.Resource) error {
+	if r.Kind != schema.Diskful {
+		return nil
+	}
+	diskful, diskless := 0, 0
+	for o := range schema.ResourcesOf(tx, r.Definition) {
+		switch {
+		case o.Node == r.Node || o.Deleting:
+		case o.Kind == schema.Diskful:
+			diskful++
+		case o.Kind == schema.Client:
+			diskless++
+		}
+	}
+	if diskful > 0 || diskless == 0 {
+		return nil
+	}
+	return errs.New(errs.InUse, errs.Resource, "resource %s on node %s cannot be deleted", name, r.Node).
+		Because("it is the last replica with data, and %d replicas without a disk use it", diskless).
+		Fix("delete those first, or delete the resource definition")
+}
+
+// dropConnections removes what was set for the connections of a replica that goes.
+func dropConnections(tx *store.Tx, id model.ResourceID) error {
+	for _, c := range slices.Collect(schema.ResourceConnections.From(tx, model.ResourceConnectionID{Definition: id.Definition})) {
+		if c.Definition != id.Definition {
+			break
+		}
+		if c.Pair.A != id.Node && c.Pair.B != id.Node {
+			continue
+		}
+		key := model.ResourceConnectionID{Definition: c.Definition, Pair: c.Pair}
+		if err := schema.ResourceConnections.Delete(tx, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unused asks the connected nodes whether anyone uses the devices, and refuses with the
+// users' names. Nodes that are not connected cannot be asked; their agents look themselves
+// before they touch anything.
+func (s *Resources) unused(ctx context.Context, name model.DefinitionName, replicas []schema.Resource) error {
+	const patience = 15 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	refusals := make([]error, len(replicas))
+	var wg sync.WaitGroup
+	for i, r := range replicas {
+		if s.Observed.Node(r.Node).Connection == observed.Offline {
+			continue
+		}
+		wg.Go(func() { refusals[i] = s.unusedOn(ctx, name, r.Node) })
+	}
+	wg.Wait()
+	for _, err := range refusals {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Resources) unusedOn(ctx context.Context, name model.DefinitionName, node model.NodeKey) error {
+	holders, err := s.Hosts.Holders(ctx, node, name)
+	switch {
+	case errs.Is(err, errs.NotConnected):
+		return nil
+	case err != nil:
+		return errs.New(errs.HostFailed, errs.Resource, "resource %s was not touched", name).
+			Because("whether it is in use on node %s could not be learned: %v", node, err).Fix("try again").Wrap(err)
+	case len(holders) > 0:
+		return inUse(name, node, strings.Join(holders, "; "))
+	}
+	return nil
+}
+
+func inUse(name model.DefinitionName, node model.NodeKey, holders string) error {
+	return errs.New(errs.InUse, errs.Resource, "resource %s was not touched: it is in use on node %s", name, node).
+		Because("%s", holders).Fix("unmount or close it there, then try again")
+}
+
+// awaitGone waits until the nodes said that nothing is left of replicas marked for deletion.
+func (s *Resources) awaitGone(ctx context.Context, name model.DefinitionName, rev store.Revision, ids []model.ResourceID) ([]errs.Notice, error) {
+	ctx, cancel := s.settling(ctx)
+	defer cancel()
+	var notices []errs.Notice
+	for _, o := range s.settle(ctx, rev, ids) {
+		switch {
+		case isGone(o):
+		case errors.Is(o.err, observed.ErrNodeOffline):
+			notices = append(notices, errs.Notice{
+				Kind: errs.NodeNotConnected, Object: errs.Resource,
+				Message: fmt.Sprintf("node %s is not connected: resource %s is deleted there when it is back", o.id.Node, name),
+			})
+		default:
+			return notices, stillThere(name, o)
+		}
+	}
+	return notices, nil
+}
+
+// isGone tells whether nothing is left of a replica. One whose row went without a word of
+// this call's own is gone as well: another call saw to it.
+func isGone(o outcome) bool {
+	return o.err == nil && o.status.Phase == observed.Destroyed || errors.Is(o.err, observed.ErrForgotten)
+}
+
+// stillThere is the error of a deletion that goes on without its caller.
+func stillThere(name model.DefinitionName, o outcome) error {
+	e := o.notReady("deleted", name)
+	if e == nil {
+		e = errs.New(errs.HostFailed, errs.Resource, "resource %s could not be deleted on node %s", name, o.id.Node).
+			Because("the node reported it as %s", o.status.Phase)
+	}
+	return e.Fix("the node tries again by itself; repeat the delete to make it try at once")
+}
+
+// Gone is a replica of which an agent said that nothing is left on its host.
+type Gone struct {
+	Definition model.DefinitionKey
+	Generation uint64 // of the assignment that the agent has carried out
+}
+
+// Destroyed takes an agent's word that replicas are gone: their rows go, and with its last
+// replica a definition that is being deleted. Words about rows that are not being deleted,
+// or were written again since, change nothing. It is idempotent, and returns when it is durable.
+func (s *Resources) Destroyed(ctx context.Context, node model.NodeKey, gone []Gone) error {
+	const most = 32 // transactions at a time; the store merges them into few commits
+	for chunk := range slices.Chunk(gone, most) {
+		failed := make([]error, len(chunk))
+		var wg sync.WaitGroup
+		for i, g := range chunk {
+			wg.Go(func() {
+				_, failed[i] = schema.Update(ctx, s.Store, func(tx *store.Tx) error {
+					return drop(tx, model.ResourceID{Definition: g.Definition, Node: node}, g.Generation)
+				})
+			})
+		}
+		wg.Wait()
+		if err := errors.Join(failed...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func drop(tx *store.Tx, id model.ResourceID, generation uint64) error {
+	r, ok := schema.Resources.Get(tx, id)
+	if !ok || !r.Deleting || uint64(schema.Resources.Revision(tx, id)) > generation {
+		return nil
+	}
+	if err := dropConnections(tx, id); err != nil {
+		return err
+	}
+	if err := schema.Resources.Delete(tx, id); err != nil {
+		return err
+	}
+	d, ok := schema.Definitions.Get(tx, id.Definition)
+	if !ok || !d.Deleting {
+		return nil
+	}
+	for range schema.ResourcesOf(tx, id.Definition) {
+		return nil
+	}
+	return dropDefinition(tx, id.Definition)
+}

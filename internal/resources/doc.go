@@ -1,0 +1,22 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package resources makes replicas, places them, and takes them away: spawn, autoplace,
+// create, volumes added to and removed from what is deployed, grow, delete.
+//
+// Each exported method of Resources is one use case in three parts:
+//
+//  1. Plan on the newest durable view: where do replicas go, is anyone using the device.
+//  2. Commit one transaction, which checks again what the plan rests on, and plans again
+//     right there when it does not hold any more. Promised space, numbers and parents are
+//     settled by this commit and by nothing else.
+//  3. Wait, outside any transaction, for what the agents say: the answer is an observation.
+//
+// When the hosts cannot do what was committed, what this call added is marked for deletion
+// again, and the error has the host's words. A caller that goes away does not stop a use case
+// that has committed.
+//
+// Every door that makes a replica goes through one function on a transaction, add.
+//
+// Errors are *errs.Error. All methods may be called at the same time.
+package resources

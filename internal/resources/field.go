@@ -1,0 +1,150 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/observed"
+	"github.com/holdfast-storage/holdfast/internal/placer"
+	"github.com/holdfast-storage/holdfast/internal/schema"
+	"github.com/holdfast-storage/holdfast/internal/store"
+)
+
+// field is what a placement chooses from: all nodes that run an agent, and their pools.
+type field struct {
+	nodes []placer.Node
+	pools []placer.Pool
+}
+
+// field reads the nodes and pools of a state, with what their agents last said.
+func (s *Resources) field(r store.Reader) field {
+	settings := schema.SettingsOf(r)
+	var f field
+	for n := range schema.Nodes.All(r) {
+		if n.Type.RunsAgent() {
+			f.nodes = append(f.nodes, s.node(r, settings, n))
+		}
+	}
+	for p := range schema.Pools.All(r) {
+		f.pools = append(f.pools, s.pool(r, settings, p))
+	}
+	return f
+}
+
+func (s *Resources) node(r store.Reader, settings model.Props, n schema.Node) placer.Node {
+	key := n.Name.Key()
+	seen := s.Observed.Node(key)
+	out := placer.Node{
+		Name: n.Name, Online: seen.Connection == observed.Online, Props: n.Props,
+		NoTarget: isFalse("AutoplaceTarget", n.Props, settings),
+		Layers:   seen.Layers, Providers: seen.Providers, Replicas: schema.ResourcesByNode.Len(r, key),
+	}
+	if n.Deleting {
+		out.Leaving = "node is being deleted"
+	}
+	return out
+}
+
+func (s *Resources) pool(r store.Reader, settings model.Props, p schema.Pool) placer.Pool {
+	id := model.PoolID{Node: p.Node, Pool: p.Name.Key()}
+	out := placer.Pool{
+		Node: p.Node, Name: p.Name, Provider: p.Provider, SharedSpace: p.SharedSpace,
+		NoTarget: isFalse("AutoplaceTarget", p.Props),
+	}
+	seen, _ := s.Observed.Pool(id)
+	out.Granularity = seen.Granularity
+	out.Fault = strings.Join(seen.Faults, "; ")
+	out.Space = space(seen, schema.Promised.Of(r, id))
+	out.Space.FreeRatio = ratio("MaxFreeCapacityOversubscriptionRatio", p.Props, settings)
+	out.Space.TotalRatio = ratio("MaxTotalCapacityOversubscriptionRatio", p.Props, settings)
+	return out
+}
+
+// space is what is known of a pool's room: what its agent measured, and what was promised.
+func space(seen observed.PoolStatus, promised int64) placer.Space {
+	if seen.Total == nil || seen.Free == nil {
+		return placer.Space{Promised: promised}
+	}
+	sp := placer.Space{Known: true, Total: *seen.Total, Free: *seen.Free, Promised: promised}
+	if seen.Allocated != nil {
+		sp.Allocated = *seen.Allocated
+	}
+	return sp
+}
+
+// Space returns what is known of a pool's room, and how much it can still promise.
+func (s *Resources) Space(r store.Reader, p schema.Pool) (sp placer.Space, room int64, known bool) {
+	in := s.pool(r, schema.SettingsOf(r), p)
+	room, known = in.Space.Room(p.Provider)
+	return in.Space, room, known
+}
+
+// ratio returns an over-subscription ratio: of its own key, else of the general one, each
+// from the first level that has it; 0 when none has.
+func ratio(key string, levels ...model.Props) float64 {
+	for _, k := range []string{key, "MaxOversubscriptionRatio"} {
+		for _, p := range levels {
+			v, ok := p.Get(k)
+			if !ok {
+				continue
+			}
+			if f, err := strconv.ParseFloat(v, 64); err == nil {
+				return f
+			}
+		}
+	}
+	return 0
+}
+
+// isFalse tells whether the first level that has key says false.
+func isFalse(key string, levels ...model.Props) bool {
+	for _, p := range levels {
+		if v, ok := p.Get(key); ok {
+			return strings.EqualFold(v, "false") || strings.EqualFold(v, "no")
+		}
+	}
+	return false
+}
+
+// existing lists the replicas that a definition has, as the placer wants them.
+func existing(r store.Reader, d model.DefinitionKey) []placer.Existing {
+	var list []placer.Existing
+	for x := range schema.ResourcesOf(r, d) {
+		e := placer.Existing{
+			Node: x.Node, Diskful: x.Kind == schema.Diskful, Client: x.Kind == schema.Client, Uncounted: x.Deleting,
+		}
+		if e.Diskful && len(x.Volumes) > 0 {
+			e.Pool = x.Volumes[0].Pool
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// others yields the definitions that have a replica on a node.
+func others(r store.Reader) func(model.NodeKey) iter.Seq[model.DefinitionKey] {
+	return func(n model.NodeKey) iter.Seq[model.DefinitionKey] {
+		return func(yield func(model.DefinitionKey) bool) {
+			for x := range schema.ResourcesByNode.Get(r, n) {
+				if !x.Deleting && !yield(x.Definition) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// promise is what a volume of size bytes is promised in a pool.
+func (s *Resources) promise(id model.PoolID, size int64) int64 {
+	seen, _ := s.Observed.Pool(id)
+	g := seen.Granularity
+	if g <= 1 || size%g == 0 {
+		return size
+	}
+	return size + g - size%g
+}

@@ -1,0 +1,43 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-storage/holdfast/internal/catalog"
+	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/observed"
+	"github.com/holdfast-storage/holdfast/internal/store"
+)
+
+// Hosts answers questions about hosts as they are now.
+type Hosts interface {
+	// Holders asks the node who uses the devices of a resource; none when nobody does.
+	Holders(ctx context.Context, node model.NodeKey, resource model.DefinitionName) ([]string, error)
+}
+
+// Resources is the use cases of replicas.
+type Resources struct {
+	Store    *store.Store
+	Observed *observed.State
+	Hosts    Hosts
+	Catalog  *catalog.Catalog
+	NewID    func() string // makes a UUID
+	Now      func() time.Time
+	Patience time.Duration // how long a call waits for hosts; 0: two minutes
+}
+
+const defaultPatience = 2 * time.Minute
+
+// settling returns the context in which a call waits for hosts. It outlives the caller, so
+// that what a failed call has begun is also taken back when nobody listens any more.
+func (s *Resources) settling(ctx context.Context) (context.Context, context.CancelFunc) {
+	patience := s.Patience
+	if patience == 0 {
+		patience = defaultPatience
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), patience)
+}

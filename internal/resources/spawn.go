@@ -1,0 +1,186 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"context"
+	"slices"
+
+	"github.com/holdfast-storage/holdfast/internal/catalog"
+	"github.com/holdfast-storage/holdfast/internal/errs"
+	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/schema"
+	"github.com/holdfast-storage/holdfast/internal/store"
+)
+
+// NewSpawn asks for a definition with volumes and replicas, made as a group says.
+type NewSpawn struct {
+	Name            string // may be empty when ExternalName is given
+	ExternalName    string
+	Sizes           []int64 // bytes, one for each volume
+	Filter          model.Filter
+	Partial         bool // any number of sizes is fine, whatever volume groups there are
+	DefinitionsOnly bool
+	PeerSlots       int32
+	Props           map[string]string // of the definition
+}
+
+// Spawned is what a spawn made.
+type Spawned struct {
+	Definition schema.Definition
+	Volumes    []schema.VolumeDefinition
+	Placed     []Placement
+	Notices    []errs.Notice
+}
+
+// Spawn makes a definition, its volumes and its replicas together, or nothing. It returns
+// when the devices exist. When a host cannot make its part, everything is taken back and
+// the error has the host's reason.
+func (s *Resources) Spawn(ctx context.Context, group string, n NewSpawn) (Spawned, error) {
+	sp, err := s.newSpawning(group, n)
+	if err != nil {
+		return Spawned{}, err
+	}
+	if err := sp.prepare(s.Store.Snapshot()); err != nil {
+		return Spawned{}, err
+	}
+	var ids []model.ResourceID
+	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
+		ids, err = sp.commit(tx)
+		return err
+	})
+	if err != nil || len(ids) == 0 {
+		return sp.made, err
+	}
+	ctx, cancel := s.settling(ctx)
+	defer cancel()
+	if failed := notReady("created", sp.made.Definition.Name, s.settle(ctx, rev, ids)); failed != nil {
+		return Spawned{}, s.takeBack(ctx, failed, sp.made.Definition, nil)
+	}
+	return sp.made, nil
+}
+
+// spawning is one spawn on its way.
+type spawning struct {
+	*Resources
+	NewSpawn
+	group string
+	fresh schema.Definition // as the request says it
+	place *placing          // nil: definitions only
+	made  Spawned
+}
+
+func (s *Resources) newSpawning(group string, n NewSpawn) (*spawning, error) {
+	d, err := s.Catalog.Parse(catalog.NewDefinition{
+		Name: n.Name, ExternalName: n.ExternalName, Group: group, Props: n.Props, PeerSlots: n.PeerSlots,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, size := range n.Sizes {
+		if err := model.CheckVolumeSize(size); err != nil {
+			return nil, err
+		}
+	}
+	if err := catalog.CheckFilter(errs.ResourceGroup, n.Filter); err != nil {
+		return nil, err
+	}
+	return &spawning{Resources: s, NewSpawn: n, group: group, fresh: d}, nil
+}
+
+// prepare plans on a view. What it finds is checked again by commit.
+func (sp *spawning) prepare(r store.Reader) error {
+	g, err := schema.FindGroup(r, sp.group)
+	if err != nil {
+		return err
+	}
+	sp.fresh.Group = g.Name.Key()
+	if sp.Name != "" {
+		if _, taken := schema.Definitions.Get(r, sp.fresh.Name.Key()); taken {
+			return errs.New(errs.Exists, errs.ResourceDefinition, "resource definition %s exists already", sp.Name)
+		}
+	}
+	filter := sp.Filter.Over(g.Filter)
+	if sp.DefinitionsOnly || filter.PlaceCount == nil || *filter.PlaceCount == 0 {
+		return nil
+	}
+	layers, err := sp.stack(sp.fresh, nil, filter)
+	if err != nil {
+		return err
+	}
+	sp.place = &placing{
+		definition: sp.fresh.Name.Key(), filter: filter, layers: layers, sizes: sp.Sizes, at: sp.fresh.Created,
+	}
+	return sp.plan(r, sp.place)
+}
+
+// commit writes the definition, its volumes and its replicas. The group is looked at again:
+// it may have gone, and the store refuses the definition then.
+func (sp *spawning) commit(tx *store.Tx) ([]model.ResourceID, error) {
+	sp.made = Spawned{}
+	g, err := schema.FindGroup(tx, sp.group)
+	if err != nil {
+		return nil, err
+	}
+	d := sp.fresh
+	if sp.place != nil {
+		d.Layers = sp.place.layers
+	} else if d.Layers, err = model.ParseLayers(sp.Filter.Over(g.Filter).Layers); err != nil {
+		return nil, err
+	}
+	if d.PeerSlots == 0 {
+		d.PeerSlots = g.PeerSlots
+	}
+	if d, err = catalog.AddDefinition(tx, d); err != nil {
+		return nil, err
+	}
+	sp.made.Definition = d
+	if err := sp.volumes(tx, g); err != nil {
+		return nil, err
+	}
+	if sp.place == nil {
+		sp.made.Notices = append(sp.made.Notices, errs.Notice{
+			Kind: errs.NothingSpawned, Object: errs.ResourceGroup,
+			Message: "no resource was spawned: only the definitions were asked for, or the group has no place count",
+		})
+		return nil, nil
+	}
+	sp.place.definition = d.Name.Key()
+	if err := sp.confirm(tx, sp.place); err != nil {
+		return nil, err
+	}
+	ids, placed, err := sp.put(tx, d, sp.place)
+	sp.made.Placed = placed
+	return ids, err
+}
+
+// volumes adds a volume definition for each size, with what the group's volume group of that
+// place says.
+func (sp *spawning) volumes(tx *store.Tx, g schema.Group) error {
+	groups := slices.Collect(schema.VolumeGroupsOf(tx, g.Name.Key()))
+	switch {
+	case len(groups) == 0 && !sp.Partial && len(sp.Sizes) > 0:
+		sp.made.Notices = append(sp.made.Notices, errs.Notice{
+			Kind: errs.PartialAssumed, Object: errs.ResourceGroup,
+			Message: "resource group " + string(g.Name) + " has no volume groups, so any number of volumes is accepted",
+		})
+	case len(groups) != len(sp.Sizes) && !sp.Partial:
+		return errs.New(errs.Invalid, errs.ResourceGroup, "resource group %s cannot be spawned with %d volume sizes", g.Name, len(sp.Sizes)).
+			About(errs.VolumeSizes).Because("it has %d volume groups", len(groups)).
+			Fix("give one size for each volume group, or ask for a partial spawn")
+	}
+	for i, size := range sp.Sizes {
+		n := catalog.NewVolume{Size: size, UUID: sp.NewID()}
+		if i < len(groups) {
+			nr := int32(groups[i].Number)
+			n.Number, n.Props, n.Flags = &nr, groups[i].Props, groups[i].Flags
+		}
+		v, err := catalog.AddVolume(tx, &sp.made.Definition, n)
+		if err != nil {
+			return err
+		}
+		sp.made.Volumes = append(sp.made.Volumes, v)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-storage/holdfast/internal/errs"
+	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/observed"
+	"github.com/holdfast-storage/holdfast/internal/schema"
+	"github.com/holdfast-storage/holdfast/internal/store"
+)
+
+// removeVolume marks a volume definition and its volumes for deletion, waits for the hosts
+// that are there, and removes the rows of what is gone. The uuid guards against another
+// volume of the same number.
+func (s *Resources) removeVolume(ctx context.Context, definition string, nr model.VolumeNumber, uuid string) ([]errs.Notice, error) {
+	var d schema.Definition
+	var id model.VolumeDefinitionID
+	var ids []model.ResourceID
+	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
+		ids = nil
+		vd, err := schema.FindVolumeDefinition(tx, definition, nr)
+		if err != nil {
+			return err
+		}
+		d, _ = schema.Definitions.Get(tx, vd.Definition)
+		id = model.VolumeDefinitionID{Definition: vd.Definition, Number: nr}
+		if vd.UUID != uuid {
+			return errs.New(errs.NotFound, errs.VolumeDefinition, "resource definition %s has no volume %d of that id", d.Name, nr)
+		}
+		if ids, err = markVolume(tx, id); err != nil {
+			return err
+		}
+		if len(ids) == 0 {
+			return schema.VolumeDefinitions.Delete(tx, id)
+		}
+		vd.Deleting = true
+		return schema.VolumeDefinitions.Update(tx, vd)
+	})
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	outcomes := s.settle(ctx, rev, ids)
+	if err := s.FinishVolume(ctx, id); err != nil {
+		return nil, err
+	}
+	return volumeNotices(d.Name, outcomes)
+}
+
+// markVolume marks the volume of every replica for deletion, and returns the replicas.
+func markVolume(tx *store.Tx, id model.VolumeDefinitionID) ([]model.ResourceID, error) {
+	var ids []model.ResourceID
+	for _, r := range slices.Collect(schema.ResourcesOf(tx, id.Definition)) {
+		i := slices.IndexFunc(r.Volumes, func(v schema.Volume) bool { return v.Number == id.Number })
+		if i < 0 {
+			continue
+		}
+		r.Volumes = slices.Clone(r.Volumes)
+		r.Volumes[i].Deleting = true
+		if err := schema.Resources.Update(tx, r); err != nil {
+			return nil, err
+		}
+		ids = append(ids, r.ID())
+	}
+	return ids, nil
+}
+
+func volumeNotices(name model.DefinitionName, outcomes []outcome) ([]errs.Notice, error) {
+	var notices []errs.Notice
+	for _, o := range outcomes {
+		switch {
+		case errors.Is(o.err, observed.ErrNodeOffline):
+			notices = append(notices, errs.Notice{
+				Kind: errs.NodeNotConnected, Object: errs.VolumeDefinition,
+				Message: fmt.Sprintf("node %s is not connected: the volume of %s is deleted there when it is back", o.id.Node, name),
+			})
+		case isGone(o), o.err == nil && o.status.Phase == observed.Ready:
+		default:
+			return notices, stillThere(name, o)
+		}
+	}
+	return notices, nil
+}
+
+// FinishVolume removes the volumes of a volume definition that is being deleted from the
+// replicas whose nodes have destroyed them, and with the last one the volume definition. It
+// is idempotent; what is not gone yet stays.
+func (s *Resources) FinishVolume(ctx context.Context, id model.VolumeDefinitionID) error {
+	_, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
+		vd, ok := schema.VolumeDefinitions.Get(tx, id)
+		if !ok || !vd.Deleting {
+			return nil
+		}
+		left := 0
+		for _, r := range slices.Collect(schema.ResourcesOf(tx, id.Definition)) {
+			i := slices.IndexFunc(r.Volumes, func(v schema.Volume) bool { return v.Number == id.Number })
+			if i < 0 {
+				continue
+			}
+			if !s.volumeGone(tx, r, id.Number) {
+				left++
+				continue
+			}
+			r.Volumes = slices.Delete(slices.Clone(r.Volumes), i, i+1)
+			if err := schema.Resources.Update(tx, r); err != nil {
+				return err
+			}
+		}
+		if left > 0 {
+			return nil
+		}
+		return schema.VolumeDefinitions.Delete(tx, id)
+	})
+	return err
+}
+
+// volumeGone tells whether a node has said, of an assignment that told it to destroy the
+// volume, that it is as assigned.
+func (s *Resources) volumeGone(tx *store.Tx, r schema.Resource, nr model.VolumeNumber) bool {
+	st, ok := s.Observed.Resource(r.ID())
+	if !ok || !st.Current || st.Phase != observed.Ready || st.Generation < uint64(schema.Resources.Revision(tx, r.ID())) {
+		return false
+	}
+	return !slices.ContainsFunc(st.Volumes, func(v observed.VolumeStatus) bool { return v.Number == nr })
+}
