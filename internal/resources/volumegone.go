@@ -46,11 +46,7 @@ func (s *Resources) removeVolume(ctx context.Context, definition string, nr mode
 	if err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	outcomes := s.settle(ctx, rev, ids)
-	if err := s.FinishVolume(ctx, id); err != nil {
-		return nil, err
-	}
-	return volumeNotices(d.Name, outcomes)
+	return volumeNotices(d.Name, s.settle(ctx, rev, ids))
 }
 
 // markVolume marks the volume of every replica for deletion, and returns the replicas.
@@ -86,46 +82,4 @@ func volumeNotices(name model.DefinitionName, outcomes []outcome) ([]errs.Notice
 		}
 	}
 	return notices, nil
-}
-
-// FinishVolume removes the volumes of a volume definition that is being deleted from the
-// replicas whose nodes have destroyed them, and with the last one the volume definition. It
-// is idempotent; what is not gone yet stays.
-func (s *Resources) FinishVolume(ctx context.Context, id model.VolumeDefinitionID) error {
-	_, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
-		vd, ok := schema.VolumeDefinitions.Get(tx, id)
-		if !ok || !vd.Deleting {
-			return nil
-		}
-		left := 0
-		for _, r := range slices.Collect(schema.ResourcesOf(tx, id.Definition)) {
-			i := slices.IndexFunc(r.Volumes, func(v schema.Volume) bool { return v.Number == id.Number })
-			if i < 0 {
-				continue
-			}
-			if !s.volumeGone(tx, r, id.Number) {
-				left++
-				continue
-			}
-			r.Volumes = slices.Delete(slices.Clone(r.Volumes), i, i+1)
-			if err := schema.Resources.Update(tx, r); err != nil {
-				return err
-			}
-		}
-		if left > 0 {
-			return nil
-		}
-		return schema.VolumeDefinitions.Delete(tx, id)
-	})
-	return err
-}
-
-// volumeGone tells whether a node has said, of an assignment that told it to destroy the
-// volume, that it is as assigned.
-func (s *Resources) volumeGone(tx *store.Tx, r schema.Resource, nr model.VolumeNumber) bool {
-	st, ok := s.Observed.Resource(r.ID())
-	if !ok || !st.Current || st.Phase != observed.Ready || st.Generation < uint64(schema.Resources.Revision(tx, r.ID())) {
-		return false
-	}
-	return !slices.ContainsFunc(st.Volumes, func(v observed.VolumeStatus) bool { return v.Number == nr })
 }
