@@ -4,8 +4,6 @@
 package resources
 
 import (
-	"time"
-
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/schema"
@@ -18,9 +16,9 @@ type replica struct {
 	pool   model.PoolKey
 	kind   schema.ResourceKind
 	props  model.Props
-	nodeID *int32    // nil: chosen
-	ports  []int32   // none: chosen
-	at     time.Time // of the request
+	nodeID *int32  // nil: chosen
+	ports  []int32 // none: chosen
+	birth  birth
 }
 
 // add inserts a replica with all volumes of its definition, and takes the numbers that its
@@ -28,9 +26,9 @@ type replica struct {
 // or pool is missing or closing, or when it exists.
 func (s *Resources) add(tx *store.Tx, d schema.Definition, r replica) error {
 	row := schema.Resource{
-		Definition: d.Name.Key(), Node: r.node, UUID: s.NewID(), Created: r.at, Kind: r.kind, Props: r.props,
+		Definition: d.Name.Key(), Node: r.node, UUID: r.birth.replica(r.node), Created: r.birth.at, Kind: r.kind, Props: r.props,
 	}
-	if err := s.furnish(tx, d, &row, r.pool); err != nil {
+	if err := s.furnish(tx, d, &row, r.pool, r.birth); err != nil {
 		return err
 	}
 	if model.Replicates(d.Layers) {
@@ -42,7 +40,7 @@ func (s *Resources) add(tx *store.Tx, d schema.Definition, r replica) error {
 }
 
 // furnish gives a replica a volume in pool for each volume definition that is not going.
-func (s *Resources) furnish(tx *store.Tx, d schema.Definition, row *schema.Resource, pool model.PoolKey) error {
+func (s *Resources) furnish(tx *store.Tx, d schema.Definition, row *schema.Resource, pool model.PoolKey, b birth) error {
 	id := model.PoolID{Node: row.Node, Pool: pool}
 	p, ok := schema.Pools.Get(tx, id)
 	if !ok {
@@ -53,7 +51,7 @@ func (s *Resources) furnish(tx *store.Tx, d schema.Definition, row *schema.Resou
 		if vd.Deleting {
 			continue
 		}
-		v := schema.Volume{Number: vd.Number, UUID: s.NewID(), Pool: pool}
+		v := schema.Volume{Number: vd.Number, UUID: b.volume(row.Node, vd.Number), Pool: pool}
 		if row.Kind == schema.Diskful {
 			v.Size = s.promise(id, vd.Size)
 		}
@@ -109,7 +107,7 @@ func (s *Resources) convert(tx *store.Tx, d schema.Definition, r replica) error 
 		return s.add(tx, d, r)
 	}
 	row.Kind = r.kind
-	if err := s.furnish(tx, d, &row, r.pool); err != nil {
+	if err := s.furnish(tx, d, &row, r.pool, r.birth); err != nil {
 		return err
 	}
 	return schema.Resources.Update(tx, row)

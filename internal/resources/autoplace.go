@@ -39,7 +39,7 @@ func (s *Resources) Autoplace(ctx context.Context, definition string, q PlaceReq
 	if err := catalog.CheckFilter(errs.ResourceDefinition, q.Filter); err != nil {
 		return Placed{}, err
 	}
-	p := &placing{at: s.Now()}
+	p := &placing{birth: s.birth()}
 	view := s.Store.Snapshot()
 	if _, err := s.aim(view, definition, q, layers, p); err != nil {
 		return Placed{}, err

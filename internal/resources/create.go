@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
@@ -40,7 +39,7 @@ type Created struct {
 // their devices exist. One that is there already is a notice; one that is being deleted is
 // kept instead. A node that is not connected is refused.
 func (s *Resources) Create(ctx context.Context, definition string, list []NewResource) (Created, error) {
-	now := s.Now()
+	b := s.birth()
 	for _, n := range list {
 		if err := props.Check(props.Resource, model.PropsChange{Set: n.Props}); err != nil {
 			return Created{}, err
@@ -56,7 +55,7 @@ func (s *Resources) Create(ctx context.Context, definition string, list []NewRes
 		}
 		out.Definition = d
 		for _, n := range list {
-			id, err := s.createOne(tx, &out, n, now)
+			id, err := s.createOne(tx, &out, n, b)
 			if err != nil {
 				return err
 			}
@@ -88,7 +87,7 @@ func diskfulOf(r store.Reader, d model.DefinitionKey) int {
 }
 
 // createOne adds one replica. It returns its id, or nil when there is nothing to wait for.
-func (s *Resources) createOne(tx *store.Tx, out *Created, n NewResource, at time.Time) (*model.ResourceID, error) {
+func (s *Resources) createOne(tx *store.Tx, out *Created, n NewResource, b birth) (*model.ResourceID, error) {
 	d := &out.Definition
 	node, err := schema.FindNode(tx, n.Node)
 	if err != nil {
@@ -126,7 +125,7 @@ func (s *Resources) createOne(tx *store.Tx, out *Created, n NewResource, at time
 	}
 	r := replica{
 		node: id.Node, pool: pool.Name.Key(), kind: n.Kind, props: model.PropsOf(n.Props),
-		nodeID: n.NodeID, ports: n.Ports, at: at,
+		nodeID: n.NodeID, ports: n.Ports, birth: b,
 	}
 	out.Placed = append(out.Placed, Placement{Node: node.Name, Pool: pool.Name, Kind: n.Kind})
 	return &id, s.add(tx, *d, r)

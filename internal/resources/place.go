@@ -6,7 +6,6 @@ package resources
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
@@ -31,7 +30,7 @@ type placing struct {
 	sizes      []int64 // bytes of the volumes
 	plan       placer.Plan
 	base       []placer.Existing // what the plan was made for
-	at         time.Time         // of the request
+	birth      birth
 }
 
 // plan finds places on a state. Nothing is reserved by it.
@@ -133,7 +132,7 @@ func (s *Resources) put(tx *store.Tx, d schema.Definition, p *placing) ([]model.
 		placed = append(placed, placementOf(tx, r))
 	}
 	for _, pick := range p.plan.Picks {
-		r := replica{node: pick.Node, pool: pick.Pool, kind: schema.Diskful, at: p.at}
+		r := replica{node: pick.Node, pool: pick.Pool, kind: schema.Diskful, birth: p.birth}
 		put := s.add
 		if pick.Convert {
 			put = s.convert
@@ -147,7 +146,7 @@ func (s *Resources) put(tx *store.Tx, d schema.Definition, p *placing) ([]model.
 		return ids, placed, nil
 	}
 	for _, n := range p.plan.DisklessOn {
-		r := replica{node: n, pool: schema.DisklessPool.Key(), kind: schema.Client, at: p.at}
+		r := replica{node: n, pool: schema.DisklessPool.Key(), kind: schema.Client, birth: p.birth}
 		if err := s.add(tx, d, r); err != nil {
 			return nil, nil, err
 		}

@@ -69,6 +69,7 @@ type spawning struct {
 	fresh schema.Definition // as the request says it
 	place *placing          // nil: definitions only
 	made  Spawned
+	birth birth
 }
 
 func (s *Resources) newSpawning(group string, n NewSpawn) (*spawning, error) {
@@ -86,7 +87,7 @@ func (s *Resources) newSpawning(group string, n NewSpawn) (*spawning, error) {
 	if err := catalog.CheckFilter(errs.ResourceGroup, n.Filter); err != nil {
 		return nil, err
 	}
-	return &spawning{Resources: s, NewSpawn: n, group: group, fresh: d}, nil
+	return &spawning{Resources: s, NewSpawn: n, group: group, fresh: d, birth: s.birth()}, nil
 }
 
 // prepare plans on a view. What it finds is checked again by commit.
@@ -110,7 +111,7 @@ func (sp *spawning) prepare(r store.Reader) error {
 		return err
 	}
 	sp.place = &placing{
-		definition: sp.fresh.Name.Key(), filter: filter, layers: layers, sizes: sp.Sizes, at: sp.fresh.Created,
+		definition: sp.fresh.Name.Key(), filter: filter, layers: layers, sizes: sp.Sizes, birth: sp.birth,
 	}
 	return sp.plan(r, sp.place)
 }
@@ -171,7 +172,7 @@ func (sp *spawning) volumes(tx *store.Tx, g schema.Group) error {
 			Fix("give one size for each volume group, or ask for a partial spawn")
 	}
 	for i, size := range sp.Sizes {
-		n := catalog.NewVolume{Size: size, UUID: sp.NewID()}
+		n := catalog.NewVolume{Size: size, UUID: sp.birth.definition(i)}
 		if i < len(groups) {
 			nr := int32(groups[i].Number)
 			n.Number, n.Props, n.Flags = &nr, groups[i].Props, groups[i].Flags

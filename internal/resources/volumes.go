@@ -19,6 +19,7 @@ import (
 // call returns when their devices exist. When a host cannot make it, it is taken back.
 func (s *Resources) CreateVolumeDefinition(ctx context.Context, definition string, n catalog.NewVolume) (schema.VolumeDefinition, error) {
 	n.UUID = s.NewID()
+	b := s.birth()
 	if err := props.Check(props.VolumeDefinition, model.PropsChange{Set: n.Props.Map()}); err != nil {
 		return schema.VolumeDefinition{}, err
 	}
@@ -33,7 +34,7 @@ func (s *Resources) CreateVolumeDefinition(ctx context.Context, definition strin
 		if vd, err = catalog.AddVolume(tx, &d, n); err != nil {
 			return err
 		}
-		ids, err = s.extend(tx, d, vd)
+		ids, err = s.extend(tx, d, vd, b)
 		return err
 	})
 	if err != nil {
@@ -53,7 +54,7 @@ func (s *Resources) CreateVolumeDefinition(ctx context.Context, definition strin
 
 // extend gives every replica of a definition a volume for a new volume definition, in the
 // pool where its first volume lies.
-func (s *Resources) extend(tx *store.Tx, d schema.Definition, vd schema.VolumeDefinition) ([]model.ResourceID, error) {
+func (s *Resources) extend(tx *store.Tx, d schema.Definition, vd schema.VolumeDefinition, b birth) ([]model.ResourceID, error) {
 	var ids []model.ResourceID
 	for _, r := range slices.Collect(schema.ResourcesOf(tx, d.Name.Key())) {
 		if r.Deleting {
@@ -63,7 +64,7 @@ func (s *Resources) extend(tx *store.Tx, d schema.Definition, vd schema.VolumeDe
 		if err != nil {
 			return nil, err
 		}
-		v := schema.Volume{Number: vd.Number, UUID: s.NewID(), Pool: pool.Name.Key()}
+		v := schema.Volume{Number: vd.Number, UUID: b.volume(r.Node, vd.Number), Pool: pool.Name.Key()}
 		if r.Kind == schema.Diskful {
 			if err := s.fits(tx, pool, []int64{vd.Size}); err != nil {
 				return nil, err
