@@ -70,20 +70,34 @@ func TestConnectionFollowsTheSession(t *testing.T) {
 		want observed.NodeStatus
 	}{
 		{"ready without a session", func() { s.Ready("alpha") }, observed.NodeStatus{Connection: observed.Offline}},
-		{"connect", func() { s.Connect("alpha", f, false) },
-			observed.NodeStatus{Connection: observed.Connected, Since: time.Unix(1002, 0), Heard: time.Unix(1002, 0), Facts: f}},
-		{"ready", func() { s.Ready("alpha") },
-			observed.NodeStatus{Connection: observed.Online, Since: time.Unix(1003, 0), Heard: time.Unix(1002, 0), Facts: f}},
-		{"ready again", func() { s.Ready("alpha") },
-			observed.NodeStatus{Connection: observed.Online, Since: time.Unix(1003, 0), Heard: time.Unix(1002, 0), Facts: f}},
-		{"heartbeat", func() { s.Report("alpha", observed.Report{}) },
-			observed.NodeStatus{Connection: observed.Online, Since: time.Unix(1003, 0), Heard: time.Unix(1005, 0), Facts: f}},
-		{"disconnect", func() { s.Disconnect("alpha", "silent") },
-			observed.NodeStatus{Connection: observed.Offline, Since: time.Unix(1006, 0), Heard: time.Unix(1005, 0), Facts: f, Reason: "silent"}},
-		{"disconnect again", func() { s.Disconnect("alpha", "other") },
-			observed.NodeStatus{Connection: observed.Offline, Since: time.Unix(1006, 0), Heard: time.Unix(1005, 0), Facts: f, Reason: "silent"}},
-		{"late report", func() { s.Report("alpha", resources(ready(1))) },
-			observed.NodeStatus{Connection: observed.Offline, Since: time.Unix(1006, 0), Heard: time.Unix(1005, 0), Facts: f, Reason: "silent"}},
+		{
+			"connect", func() { s.Connect("alpha", f, false) },
+			observed.NodeStatus{Connection: observed.Connected, Since: time.Unix(1002, 0), Heard: time.Unix(1002, 0), Facts: f},
+		},
+		{
+			"ready", func() { s.Ready("alpha") },
+			observed.NodeStatus{Connection: observed.Online, Since: time.Unix(1003, 0), Heard: time.Unix(1002, 0), Facts: f},
+		},
+		{
+			"ready again", func() { s.Ready("alpha") },
+			observed.NodeStatus{Connection: observed.Online, Since: time.Unix(1003, 0), Heard: time.Unix(1002, 0), Facts: f},
+		},
+		{
+			"heartbeat", func() { s.Report("alpha", observed.Report{}) },
+			observed.NodeStatus{Connection: observed.Online, Since: time.Unix(1003, 0), Heard: time.Unix(1005, 0), Facts: f},
+		},
+		{
+			"disconnect", func() { s.Disconnect("alpha", "silent") },
+			observed.NodeStatus{Connection: observed.Offline, Since: time.Unix(1006, 0), Heard: time.Unix(1005, 0), Facts: f, Reason: "silent"},
+		},
+		{
+			"disconnect again", func() { s.Disconnect("alpha", "other") },
+			observed.NodeStatus{Connection: observed.Offline, Since: time.Unix(1006, 0), Heard: time.Unix(1005, 0), Facts: f, Reason: "silent"},
+		},
+		{
+			"late report", func() { s.Report("alpha", resources(ready(1))) },
+			observed.NodeStatus{Connection: observed.Offline, Since: time.Unix(1006, 0), Heard: time.Unix(1005, 0), Facts: f, Reason: "silent"},
+		},
 	}
 	for _, step := range steps {
 		clock = clock.Add(time.Second)

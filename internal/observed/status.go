@@ -4,7 +4,6 @@
 package observed
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -158,13 +157,6 @@ type PoolStatus struct {
 func (p PoolStatus) masked() PoolStatus {
 	p.Total, p.Free, p.Allocated, p.Current = nil, nil, nil, false
 	return p
-}
-
-func (f Facts) equal(g Facts) bool {
-	return f.Uname == g.Uname && f.Version == g.Version &&
-		slices.Equal(f.Providers, g.Providers) && slices.Equal(f.Layers, g.Layers) &&
-		maps.Equal(f.UnsupportedProviders, g.UnsupportedProviders) &&
-		maps.Equal(f.UnsupportedLayers, g.UnsupportedLayers)
 }
 
 func (r ResourceStatus) equal(o ResourceStatus) bool {

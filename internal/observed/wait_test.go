@@ -148,7 +148,8 @@ func TestWaitForADestroyedReplicaWhoseRowIsGone(t *testing.T) {
 	clock = clock.Add(2 * time.Minute)
 	other := model.ResourceID{Definition: "other", Node: "alpha"}
 	s.Report("alpha", observed.Report{Resources: map[model.DefinitionKey]observed.ResourceStatus{
-		"other": {Generation: 9, Phase: observed.Destroyed}}})
+		"other": {Generation: 9, Phase: observed.Destroyed},
+	}})
 	s.Forget(other, 10)
 	if _, err := s.Wait(expired, alpha, 7); !errors.Is(err, context.Canceled) {
 		t.Errorf("two minutes later: %v", err)
@@ -163,7 +164,8 @@ func TestDestroyedReplicasAreRememberedInABoundedNumber(t *testing.T) {
 	for i := range most + 10 {
 		k := model.DefinitionKey(fmt.Sprintf("vol-%d", i))
 		s.Report("alpha", observed.Report{Resources: map[model.DefinitionKey]observed.ResourceStatus{
-			k: {Generation: 1, Phase: observed.Destroyed}}})
+			k: {Generation: 1, Phase: observed.Destroyed},
+		}})
 		s.Forget(model.ResourceID{Definition: k, Node: "alpha"}, 2)
 	}
 	remembered := 0

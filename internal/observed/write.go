@@ -33,9 +33,6 @@ func (s *State) Connect(key model.NodeKey, f Facts, resumed bool) {
 	n.mu.Lock()
 	s.mu.Unlock()
 	now := s.now()
-	if n.status.Facts.equal(f) {
-		f = n.status.Facts
-	}
 	n.status = NodeStatus{Connection: Connected, Since: now, Heard: now, Facts: f}
 	n.session++
 	if !resumed {

@@ -1,0 +1,44 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package dispatch is the controller's side of the agent protocol: it tells each agent what
+// its node shall have, and takes what the agent says of it into package observed.
+//
+// # Vocabulary
+//
+// An assignment is what a node shall have of one pool or one resource. A session is one
+// stream of assignments to one agent. Its first message is a full set, or, for an agent
+// process that still has exactly what it was sent last, an increment to that; all others are
+// increments. Assignments are built from the newest durable state, and only from that: an
+// agent never acts on what a crash can take back.
+//
+// The generation of a resource's assignment is the highest revision among the rows that it
+// was made of: the resource, its definition and the volume definitions of its volumes, and
+// then their group, the pools and the settings. So it is the same after a reconnect or a new
+// start of the controller, and it grows when something of it changed. When only rows of
+// the second kind changed, and nothing of what the agent is told, no new assignment is sent.
+// Whoever wants to wait for an agent writes the resource's own row and waits for that
+// revision.
+//
+// # What it promises
+//
+//   - Nothing is ever destroyed because it is absent. An assignment says destroy if and only
+//     if its row is Deleting.
+//   - The rows of what was destroyed go before the agent's report is answered, so that a
+//     report that was lost on any step is repeated. A word about another incarnation of
+//     a replica than the one in the store never removes a row.
+//   - A node is OFFLINE as soon as its stream ends or nothing was heard of it for
+//     Config.OfflineAfter, and ONLINE once the agent has taken over what it was sent first.
+//   - There is one session for a node: a new one ends the one before, without an OFFLINE in
+//     between.
+//   - A slow agent costs the names of what changed since it last took something, no queue,
+//     and holds up nobody else. A commit costs in proportion to the replicas that it
+//     concerns, a reconnect to the objects of that node.
+//   - An object that cannot be assigned, because a row that it needs could not be read, is
+//     left alone on its host, and keeps nothing else from being assigned.
+//
+// # Concurrency
+//
+// All methods may be called from several goroutines. Sessions are taken while Run runs, and
+// have all ended when it has returned.
+package dispatch

@@ -1,0 +1,231 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/schema"
+	"github.com/holdfast-storage/holdfast/internal/store"
+)
+
+// Run takes sessions and feeds them with what the store's commits change, until ctx ends or
+// another controller has taken the database. It returns nil in the first case, when all
+// sessions have ended. It runs once at a time.
+func (s *Server) Run(ctx context.Context) error {
+	stopping := make(chan struct{})
+	s.mu.Lock()
+	again := s.stopping != nil
+	if !again {
+		s.stopping = stopping
+	}
+	s.mu.Unlock()
+	if again {
+		return errors.New("the agent sessions are served already")
+	}
+	defer func() {
+		s.mu.Lock()
+		s.stopping = nil
+		s.mu.Unlock()
+		close(stopping)
+		s.live.Wait()
+	}()
+	watch, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-s.cfg.Store.Fenced():
+			cancel(store.ErrFenced)
+		case <-watch.Done():
+		}
+	}()
+	for {
+		view := s.cfg.Store.Snapshot()
+		s.resync(view)
+		err := s.follow(watch, view.Revision())
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case !errors.Is(err, store.ErrCompacted):
+			return fmt.Errorf("watch the database for the agents: %w", err)
+		}
+		s.count.resyncs.Add(1)
+		s.cfg.Log.Warn("commits were missed, all assignments are compared", "err", err)
+	}
+}
+
+// follow takes the commits after a revision until the watch ends, and returns why it ended.
+func (s *Server) follow(ctx context.Context, after store.Revision) error {
+	for c, err := range s.cfg.Store.Watch(ctx, after) {
+		if err != nil {
+			return err
+		}
+		s.take(c)
+	}
+	return errors.New("the watch ended without a reason")
+}
+
+// resync compares everything, for when commits were or may have been missed.
+func (s *Server) resync(view *store.View) {
+	for _, h := range s.all() {
+		if _, ok := schema.Nodes.Get(view, h.node); !ok {
+			s.drop(h.node, view.Revision())
+			continue
+		}
+		h.mark(func(t *todo) { t.all = true })
+		for d := range s.cfg.Observed.Resources(h.node) {
+			id := model.ResourceID{Definition: d, Node: h.node}
+			if _, ok := schema.Resources.Get(view, id); !ok {
+				s.forget(id, view.Revision())
+			}
+		}
+		for p, st := range s.cfg.Observed.Pools(h.node) {
+			id := model.PoolID{Node: h.node, Pool: p}
+			if _, ok := schema.Pools.Get(view, id); !ok && len(st.Unknown) == 0 {
+				s.cfg.Observed.ForgetPool(id)
+			}
+		}
+	}
+}
+
+// take marks what one commit concerns.
+func (s *Server) take(c store.Commit) {
+	definitions := make(map[model.DefinitionKey]struct{}) // all their replicas are concerned
+	for _, ch := range c.Changes {
+		switch ch.Collection {
+		case schema.Resources.Name():
+			s.takeResource(ch)
+		case schema.Definitions.Name():
+			// New and deleted ones have no replicas but those in the same commit.
+			if k, was, is, ok := schema.Definitions.Changed(ch); ok && was != nil && is != nil {
+				definitions[k] = struct{}{}
+			}
+		case schema.VolumeDefinitions.Name():
+			if id, was, is, ok := schema.VolumeDefinitions.Changed(ch); ok && was != nil && is != nil {
+				definitions[id.Definition] = struct{}{}
+			}
+		case schema.Groups.Name():
+			s.takeGroup(ch, definitions)
+		case schema.Settings.Name():
+			s.takeSettings(ch)
+		case schema.Pools.Name():
+			s.takePool(ch)
+		case schema.Nodes.Name():
+			if k, _, is, ok := schema.Nodes.Changed(ch); ok && is == nil {
+				s.drop(k, c.Revision)
+			}
+		}
+	}
+	if len(definitions) == 0 {
+		return
+	}
+	view := s.cfg.Store.Snapshot()
+	for d := range definitions {
+		for r := range schema.ResourcesOf(view, d) {
+			s.markResource(r.ID())
+		}
+	}
+}
+
+func (s *Server) markResource(id model.ResourceID) {
+	if h := s.host(id.Node); h != nil {
+		h.mark(func(t *todo) { t.resource(id.Definition) })
+	}
+}
+
+func (s *Server) takeResource(ch store.Change) {
+	id, _, is, ok := schema.Resources.Changed(ch)
+	if !ok {
+		return
+	}
+	s.markResource(id)
+	if is == nil {
+		s.forget(id, ch.Revision)
+	}
+}
+
+func (s *Server) takeGroup(ch store.Change, definitions map[model.DefinitionKey]struct{}) {
+	k, was, is, ok := schema.Groups.Changed(ch)
+	if !ok || was == nil || is == nil || sameFilesystem(was.Props, is.Props) {
+		return
+	}
+	for d := range schema.DefinitionsByGroup.Get(s.cfg.Store.Snapshot(), k) {
+		definitions[d.Name.Key()] = struct{}{}
+	}
+}
+
+func (s *Server) takeSettings(ch store.Change) {
+	_, was, is, ok := schema.Settings.Changed(ch)
+	if !ok {
+		return
+	}
+	var before, after model.Props
+	if was != nil {
+		before = was.Props
+	}
+	if is != nil {
+		after = is.Props
+	}
+	if sameFilesystem(before, after) {
+		return
+	}
+	for _, h := range s.all() {
+		h.mark(func(t *todo) { t.all = true })
+	}
+}
+
+func (s *Server) takePool(ch store.Change) {
+	id, _, is, ok := schema.Pools.Changed(ch)
+	if !ok {
+		return
+	}
+	if h := s.host(id.Node); h != nil {
+		h.mark(func(t *todo) { t.pool(id.Pool) })
+	}
+	if is == nil {
+		s.cfg.Observed.ForgetPool(id)
+	}
+}
+
+// forget drops what was said of a replica whose row went at a revision. While the host's own
+// word on that is being made durable, the report that brought it does this.
+func (s *Server) forget(id model.ResourceID, gone store.Revision) {
+	if h := s.host(id.Node); h != nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.confirming[id.Definition] > 0 {
+			return
+		}
+	}
+	s.cfg.Observed.Forget(id, uint64(gone))
+}
+
+// drop ends the session of a node whose row went at a revision, unless the session began
+// later, for a node of the same name.
+func (s *Server) drop(node model.NodeKey, gone store.Revision) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h, ok := s.hosts[node]
+	if !ok {
+		s.cfg.Observed.ForgetNode(node)
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if x := h.session; x != nil {
+		if x.since >= gone {
+			return
+		}
+		x.end(codes.NotFound, "node %s is no longer registered", node)
+		h.session = nil
+	}
+	h.dropped = true
+	delete(s.hosts, node)
+	s.cfg.Observed.ForgetNode(node)
+}
