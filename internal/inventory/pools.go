@@ -5,9 +5,11 @@ package inventory
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/observed"
 	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/store"
@@ -44,10 +46,37 @@ func (v *Inventory) CreatePool(ctx context.Context, node string, n NewPool) (sch
 			return pool, err
 		}
 	}
-	_, err = schema.Update(ctx, v.Store, func(tx *store.Tx) error {
+	if _, err = schema.Update(ctx, v.Store, func(tx *store.Tx) error {
 		return schema.Pools.Insert(tx, pool)
-	})
-	return pool, err
+	}); err != nil {
+		return pool, err
+	}
+	if pool.Provider != model.Diskless {
+		v.awaitSpace(ctx, id)
+	}
+	return pool, nil
+}
+
+// awaitSpace waits until the room of a new pool is known, so that who has created it can
+// place into it at once. A node that does not tell in time does not undo the creation.
+func (v *Inventory) awaitSpace(ctx context.Context, id model.PoolID) {
+	const patience = 10 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	changes := v.Observed.Subscribe(ctx)
+	if v.spaceKnown(id) {
+		return
+	}
+	for range changes {
+		if v.spaceKnown(id) || v.Observed.Node(id.Node).Connection == observed.Offline {
+			return
+		}
+	}
+}
+
+func (v *Inventory) spaceKnown(id model.PoolID) bool {
+	p, ok := v.Observed.Pool(id)
+	return ok && p.Current && (p.Total != nil || len(p.Faults) > 0)
 }
 
 func (v *Inventory) parsePool(node string, n NewPool) (schema.Pool, error) {

@@ -1,0 +1,52 @@
+# Copyright The Holdfast Authors
+# SPDX-License-Identifier: Apache-2.0
+
+GO          ?= go
+LINT        := bin/golangci-lint
+LINT_VERSION := v2.15.0
+VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT      := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+BUILT       := $(shell date -u +%Y-%m-%dT%H:%M:%SZ)
+LDFLAGS     := -s -w -X main.commit=$(COMMIT) -X main.built=$(BUILT)
+DATA        ?= /var/lib/holdfast
+
+.PHONY: build up demo check test bench fuzz generate need-go need-tools clean
+
+build: need-go ## the binary bin/holdfast, static
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/holdfast ./cmd/holdfast
+
+up: build need-tools ## controller and agent in one process, below $(DATA)
+	bin/holdfast up --data $(DATA)
+
+demo: build need-tools ## the main job on real devices, each command shown
+	test/demo/demo bin/holdfast
+
+check: need-go $(LINT) ## format, lint, vet, build
+	$(GO) build ./...
+	$(LINT) run ./...
+
+test: need-go need-tools ## all tests
+	$(GO) test -race -shuffle=on ./...
+
+bench: build need-tools ## rates, latencies, memory, on this machine
+	bin/holdfast bench
+
+fuzz: need-go ## each fuzz target for a while
+	tools/fuzz
+
+generate: need-go ## the code made from agent.proto
+	$(GO) run github.com/bufbuild/buf/cmd/buf@v1.75.0 generate
+
+need-go:
+	@command -v $(GO) >/dev/null || { echo 'need: missing go, version 1.26 or later: https://go.dev/dl'; exit 1; }
+
+# The race detector needs a C compiler; the file pools need the tools of their filesystems.
+need-tools:
+	@tools/need gcc=gcc mkfs.ext4=e2fsprogs mkfs.xfs=xfsprogs mount=mount losetup=mount ip=iproute2
+
+$(LINT): Makefile
+	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	@touch $@
+
+clean:
+	rm -rf bin
