@@ -94,11 +94,10 @@ func appendString(dst []byte, v reflect.Value) []byte {
 }
 
 func readString(src string, v reflect.Value) (string, error) {
-	end := strings.IndexByte(src, 0)
-	if end < 0 {
+	s, rest, whole := strings.Cut(src, "\x00")
+	if !whole {
 		return "", errShortKey
 	}
-	s, rest := src[:end], src[end+1:]
 	if strings.IndexByte(s, 1) >= 0 {
 		var b strings.Builder
 		for i := 0; i < len(s); i++ {
@@ -121,7 +120,7 @@ func readString(src string, v reflect.Value) (string, error) {
 const signBit = 1 << 63
 
 func appendInt(dst []byte, v reflect.Value) []byte {
-	return binary.BigEndian.AppendUint64(dst, uint64(v.Int())^signBit) //nolint:gosec // The bits are wanted.
+	return binary.BigEndian.AppendUint64(dst, uint64(v.Int())^signBit)
 }
 
 func appendUint(dst []byte, v reflect.Value) []byte {
@@ -133,7 +132,7 @@ func readInt(src string, v reflect.Value) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	n := int64(u ^ signBit) //nolint:gosec // The bits are wanted.
+	n := int64(u ^ signBit)
 	if v.OverflowInt(n) {
 		return "", fmt.Errorf("key has %d, which does not fit in %s", n, v.Type())
 	}
@@ -184,9 +183,12 @@ type keyOf[T any] struct{ *codec }
 func compileKey[T any]() keyOf[T] { return keyOf[T]{codecOf(reflect.TypeFor[T]())} }
 
 // encode returns the bytes of v.
-func (k keyOf[T]) encode(v T) string {
-	var space [64]byte
-	return string(k.append(space[:0], reflect.ValueOf(&v).Elem()))
+func (k keyOf[T]) encode(v T) string { return k.before(v, "") }
+
+// before returns the bytes of v with others behind them.
+func (k keyOf[T]) before(v T, others string) string {
+	var space [96]byte
+	return string(append(k.append(space[:0], reflect.ValueOf(&v).Elem()), others...))
 }
 
 // decode reads a value from the front of src.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -32,6 +33,7 @@ func (s *Store) commits(ctx context.Context) {
 		queued, open := s.queued()
 		if len(queued) > 0 {
 			s.commit(ctx, queued)
+			runtime.Gosched() // those who were answered may have more to do: the next commit can take it along
 			continue
 		}
 		if !open {
@@ -79,7 +81,6 @@ func (u *update) encode() {
 // group is the updates of one engine commit.
 type group struct {
 	updates []*update
-	at      map[string]int // place of a stored key among puts
 	batch   kv.Batch
 }
 
@@ -93,7 +94,7 @@ func gather(queued []*update) group {
 		u.encode()
 		fresh := 0
 		for _, w := range u.writes {
-			if _, known := rows[w.def.stored(w.key)]; !known {
+			if _, known := rows[w.stored]; !known {
 				fresh++
 			}
 		}
@@ -108,7 +109,7 @@ func gather(queued []*update) group {
 			rows[key] = raw
 		}
 		for _, w := range u.writes {
-			put(w.def.stored(w.key), w.raw)
+			put(w.stored, w.raw)
 		}
 		for _, key := range u.discards {
 			put(key, nil)

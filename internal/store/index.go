@@ -20,13 +20,13 @@ type Index[K comparable, V, I any] struct {
 	val keyOf[I]
 }
 
-// indexDefinition is an index without its types. An entry of an index is the encoded value followed by the encoded key of the row.
+// indexDefinition is an index without its types.
 type indexDefinition struct {
 	owner  *definition
 	name   string
 	at     int // position among the owner's indexes
 	unique bool
-	of     func(row any) []string // encoded values
+	of     func(row any, key string) []string // its entries for a row with an encoded key
 	show   func(value string) string
 }
 
@@ -56,13 +56,13 @@ func addIndex[I, V any](d *definition, name string, val keyOf[I], of func(*V) []
 		name:  name,
 		at:    len(d.indexes),
 		show:  val.show,
-		of: func(row any) []string {
+		of: func(row any, key string) []string {
 			values := of(row.(*V))
-			encoded := make([]string, len(values))
+			es := make([]string, len(values))
 			for i, v := range values {
-				encoded[i] = val.encode(v)
+				es[i] = val.before(v, key)
 			}
-			return encoded
+			return es
 		},
 	}
 	d.indexes = append(d.indexes, def)
@@ -71,10 +71,7 @@ func addIndex[I, V any](d *definition, name string, val keyOf[I], of func(*V) []
 
 // entries returns the entries of a row with an encoded key, sorted, each once.
 func (def *indexDefinition) entries(row any, key string) []string {
-	es := def.of(row)
-	for i, v := range es {
-		es[i] = v + key
-	}
+	es := def.of(row, key)
 	if len(es) > 1 {
 		slices.Sort(es)
 		es = slices.Compact(es)
@@ -121,11 +118,8 @@ func (ix *Index[K, V, I]) Len(r Reader, value I) int {
 func (ix *Index[K, V, I]) From(r Reader, from I) iter.Seq2[I, V] {
 	return func(yield func(I, V) bool) {
 		t := r.frozen(ix.c.def)
-		t.indexes[ix.def.at].Ascend(ix.val.encode(from), func(entry, key string) bool {
-			value, _, err := ix.val.decode(entry)
-			if err != nil {
-				panic(fmt.Sprintf("store: index %s of %s has the entry %q: %v", ix.def.name, ix.c.def.name, entry, err))
-			}
+		t.indexes[ix.def.at].Ascend(ix.val.encode(from), func(entry string, _ struct{}) bool {
+			value, key := ix.split(entry)
 			row, _ := t.rows.Get(key)
 			return yield(value, *r.hand(ix.c.def, row).(*V))
 		})
@@ -136,19 +130,24 @@ func (ix *Index[K, V, I]) From(r Reader, from I) iter.Seq2[I, V] {
 func (ix *Index[K, V, I]) Values(r Reader, from I) iter.Seq[I] {
 	return func(yield func(I) bool) {
 		last, begun := "", false
-		r.frozen(ix.c.def).indexes[ix.def.at].Ascend(ix.val.encode(from), func(entry, key string) bool {
-			encoded := entry[:len(entry)-len(key)]
-			if begun && encoded == last {
-				return true
+		r.frozen(ix.c.def).indexes[ix.def.at].Ascend(ix.val.encode(from), func(entry string, _ struct{}) bool {
+			if begun && strings.HasPrefix(entry, last) {
+				return true // no value's encoding is the beginning of another's
 			}
-			last, begun = encoded, true
-			value, _, err := ix.val.decode(encoded)
-			if err != nil {
-				panic(fmt.Sprintf("store: index %s of %s has the entry %q: %v", ix.def.name, ix.c.def.name, entry, err))
-			}
+			value, key := ix.split(entry)
+			last, begun = entry[:len(entry)-len(key)], true
 			return yield(value)
 		})
 	}
+}
+
+// split reads an entry: the value and the encoded key of the row.
+func (ix *Index[K, V, I]) split(entry string) (I, string) {
+	value, key, err := ix.val.decode(entry)
+	if err != nil {
+		panic(fmt.Sprintf("store: index %s of %s has the entry %q: %v", ix.def.name, ix.c.def.name, entry, err))
+	}
+	return value, key
 }
 
 // Free returns the least value from lo to hi that no row has. The value type must be an integer or a struct that ends with one; lo

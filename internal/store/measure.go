@@ -23,14 +23,6 @@ type measure struct {
 
 type measurer func(m *measure, v reflect.Value)
 
-var (
-	jsonMarshaler   = reflect.TypeFor[json.Marshaler]()
-	jsonUnmarshaler = reflect.TypeFor[json.Unmarshaler]()
-	textMarshaler   = reflect.TypeFor[encoding.TextMarshaler]()
-	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
-	timeType        = reflect.TypeFor[time.Time]()
-)
-
 // measurerOf compiles the measurer of a row type. It panics for a type with something in it that would be lost between writing
 // and reading.
 func measurerOf(collection string, t reflect.Type) measurer {
@@ -87,23 +79,23 @@ func customMeasurer(where string, t reflect.Type) measurer {
 		}
 	}
 	switch {
-	case t == timeType:
+	case t == reflect.TypeFor[time.Time]():
 		return measureTime
 	case t.Kind() == reflect.Pointer:
 		return nil // its element decides
-	case t.Implements(jsonMarshaler):
-		need(jsonUnmarshaler, "MarshalJSON")
+	case t.Implements(reflect.TypeFor[json.Marshaler]()):
+		need(reflect.TypeFor[json.Unmarshaler](), "MarshalJSON")
 		return func(m *measure, v reflect.Value) {
 			raw, err := v.Interface().(json.Marshaler).MarshalJSON()
 			m.custom(t, raw, err)
 		}
-	case t.Implements(textMarshaler):
-		need(textUnmarshaler, "MarshalText")
+	case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+		need(reflect.TypeFor[encoding.TextUnmarshaler](), "MarshalText")
 		return func(m *measure, v reflect.Value) {
 			raw, err := v.Interface().(encoding.TextMarshaler).MarshalText()
 			m.custom(t, raw, err)
 		}
-	case pt.Implements(jsonMarshaler) || pt.Implements(textMarshaler):
+	case pt.Implements(reflect.TypeFor[json.Marshaler]()) || pt.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
 		panic(fmt.Sprintf("store: %s: %s marshals by its pointer only, so its form depends on where it stands: give the methods value receivers", where, t))
 	default:
 		return nil
@@ -171,9 +163,15 @@ func (c *measureCompiler) dict(where string, t reflect.Type) measurer {
 	elem := c.compile(where+" element", t.Elem())
 	return func(m *measure, v reflect.Value) {
 		m.bytes += 5
+		if v.Len() == 0 {
+			return
+		}
+		k, e := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
 		for it := v.MapRange(); it.Next(); {
-			key(m, it.Key())
-			elem(m, it.Value())
+			k.SetIterKey(it)
+			e.SetIterValue(it)
+			key(m, k)
+			elem(m, e)
 			m.bytes += 4
 		}
 	}

@@ -36,9 +36,12 @@ type row struct {
 // changes; a transaction changes clones.
 type table struct {
 	rows    *btree.Map[string, *row]
-	indexes []*btree.Map[string, string] // entry: encoded value + encoded key; its value is the encoded key
-	totals  []*btree.Map[string, int64]  // by encoded value
+	indexes []*entries
+	totals  []*btree.Map[string, int64] // by encoded value
 }
+
+// entries is the content of an index: for each value of each row, the encoded value followed by the encoded key of the row.
+type entries = btree.Map[string, struct{}]
 
 // degree is that of the trees: smaller ones make cheaper copies for the next update, larger ones faster scans.
 const degree = 16
@@ -46,7 +49,7 @@ const degree = 16
 func newTable(d *definition) *table {
 	t := &table{rows: btree.NewMap[string, *row](degree)}
 	for range d.indexes {
-		t.indexes = append(t.indexes, btree.NewMap[string, string](degree))
+		t.indexes = append(t.indexes, btree.NewMap[string, struct{}](degree))
 	}
 	for range d.totals {
 		t.totals = append(t.totals, btree.NewMap[string, int64](degree))
@@ -58,7 +61,7 @@ func newTable(d *definition) *table {
 func (t *table) clone() *table {
 	c := &table{
 		rows:    t.rows.Copy(),
-		indexes: make([]*btree.Map[string, string], len(t.indexes)),
+		indexes: make([]*entries, len(t.indexes)),
 		totals:  make([]*btree.Map[string, int64], len(t.totals)),
 	}
 	for i, ix := range t.indexes {
@@ -87,7 +90,7 @@ func (t *table) set(key string, old, new *row) {
 		}
 		differences(before, after,
 			func(gone string) { ix.Delete(gone) },
-			func(come string) { ix.Set(come, come[len(come)-len(key):]) })
+			func(come string) { ix.Set(come, struct{}{}) })
 	}
 	for i, sum := range t.totals {
 		if old != nil {
@@ -128,8 +131,8 @@ func differences(before, after []string, gone, come func(string)) {
 
 // under calls f with the key of each row that has an encoded value, in key order, until f returns false.
 func (t *table) under(def *indexDefinition, value string, f func(key string) bool) {
-	t.indexes[def.at].Ascend(value, func(entry, key string) bool {
-		return strings.HasPrefix(entry, value) && f(key)
+	t.indexes[def.at].Ascend(value, func(entry string, _ struct{}) bool {
+		return strings.HasPrefix(entry, value) && f(entry[len(value):])
 	})
 }
 
@@ -141,7 +144,7 @@ func (t *table) count(def *indexDefinition, value string) int {
 }
 
 // rank is the position, not before from, of the first entry for which at is true, given that it is true for all later ones.
-func rank(ix *btree.Map[string, string], from int, at func(entry string) bool) int {
+func rank(ix *entries, from int, at func(entry string) bool) int {
 	lo, hi := from, ix.Len()
 	for lo < hi {
 		mid := (lo + hi) / 2
@@ -157,17 +160,15 @@ func rank(ix *btree.Map[string, string], from int, at func(entry string) bool) i
 // free is the least number from first to last such that no row has the value that ends with it after head.
 func (t *table) free(def *indexDefinition, head string, first, last uint64) (uint64, bool) {
 	ix := t.indexes[def.at]
-	number := func(entry, key string) uint64 { return word(entry[:len(entry)-len(key)]) }
-	ours := func(entry, key string) bool {
-		return strings.HasPrefix(entry, head) && len(entry)-len(key) == len(head)+8
-	}
+	end := len(head) + 8 // of a value
+	number := func(entry string) uint64 { return word(entry[:end]) }
 	if !def.unique {
 		free := first
-		ix.Ascend(head+tail(first), func(entry, key string) bool {
-			if !ours(entry, key) || number(entry, key) > free {
+		ix.Ascend(head+tail(first), func(entry string, _ struct{}) bool {
+			if !strings.HasPrefix(entry, head) || number(entry) > free {
 				return false
 			}
-			if number(entry, key) == free {
+			if number(entry) == free {
 				free++
 			}
 			return free <= last && free != 0
@@ -180,14 +181,14 @@ func (t *table) free(def *indexDefinition, head string, first, last uint64) (uin
 	lo, hi := begin, ix.Len()
 	for lo < hi {
 		mid := (lo + hi) / 2
-		entry, key, _ := ix.GetAt(mid)
-		if !ours(entry, key) || number(entry, key)-first > uint64(mid-begin) { //nolint:gosec // mid is not less than begin.
+		entry, _, _ := ix.GetAt(mid)
+		if !strings.HasPrefix(entry, head) || number(entry)-first > uint64(mid-begin) {
 			hi = mid
 		} else {
 			lo = mid + 1
 		}
 	}
-	gap := uint64(lo - begin) //nolint:gosec // lo is not less than begin.
+	gap := uint64(lo - begin)
 	return first + gap, gap <= last-first
 }
 

@@ -38,8 +38,6 @@ type Store struct {
 	cancel context.CancelFunc // ends the committer's calls of the engine
 	ended  chan struct{}      // the committer has ended
 	log    *history
-
-	exclusive sync.Locker // &mu; another one only to show what goes wrong without it
 }
 
 // update is one update on its way to durability.
@@ -94,7 +92,6 @@ func Open(ctx context.Context, engine kv.Engine, collections []Registered, opts 
 		fenced:   make(chan struct{}),
 		ended:    make(chan struct{}),
 	}
-	s.exclusive = &s.mu
 	for _, o := range opts {
 		o(&s.settings)
 	}
@@ -164,8 +161,8 @@ type read struct {
 
 // stage runs fn on the head and puts the update into the queue. Without effect, it returns no update but what fn has read.
 func (s *Store) stage(fn func(*Tx) error) (*update, read, error) {
-	s.exclusive.Lock()
-	defer s.exclusive.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	seen := read{revision: s.head.revision}
 	if n := len(s.queue); n > 0 {
 		seen.pending = s.queue[n-1]

@@ -28,6 +28,8 @@ type replica struct {
 	Key   replicaKey
 	Ports []int
 	Size  int64
+
+	Properties map[string]string
 }
 
 type nodePort struct {
@@ -40,6 +42,7 @@ type shop struct {
 	nodes    *store.Collection[string, node]
 	replicas *store.Collection[replicaKey, replica]
 	byDef    *store.Index[replicaKey, replica, string]
+	byNode   *store.Index[replicaKey, replica, string]
 	ports    *store.Index[replicaKey, replica, nodePort]
 	promised *store.Total[replicaKey, replica, string]
 }
@@ -50,6 +53,7 @@ func newShop() shop {
 	s.replicas = store.Define("replicas", func(r *replica) replicaKey { return r.Key },
 		store.ChildOf(s.nodes, func(r *replica) []string { return []string{r.Key.Node} }))
 	s.byDef = store.By(s.replicas, "definition", func(r *replica) []string { return []string{r.Key.Definition} })
+	s.byNode = store.By(s.replicas, "node", func(r *replica) []string { return []string{r.Key.Node} })
 	s.ports = store.Unique(s.replicas, "port", func(r *replica) []nodePort {
 		var ps []nodePort
 		for _, p := range r.Ports {

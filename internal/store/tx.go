@@ -34,6 +34,7 @@ type write struct {
 	key      string
 	old, new *row
 	size     int    // the most bytes that it can take in a commit
+	stored   string // the engine's key, once it is encoded
 	raw      []byte // the stored form of new, once it is encoded
 }
 
@@ -115,7 +116,7 @@ func (tx *Tx) delete(d *definition, key string) error {
 			return err
 		}
 	}
-	tx.set(d, key, old, nil, 0)
+	tx.set(d, key, old, nil, len(d.name)+1+len(key))
 	return nil
 }
 
@@ -265,7 +266,7 @@ func (tx *Tx) finish() ([]*write, error) {
 func fits(writes []*write) error {
 	bound := 0
 	for _, w := range writes {
-		bound += len(w.def.name) + 1 + len(w.key) + w.size
+		bound += w.size
 	}
 	if bound <= maxBytes {
 		return nil
@@ -285,6 +286,9 @@ func fits(writes []*write) error {
 
 // encode makes the stored form of a write.
 func (w *write) encode() error {
+	if w.stored == "" {
+		w.stored = w.def.stored(w.key)
+	}
 	if w.new == nil || w.raw != nil {
 		return nil
 	}
@@ -297,7 +301,7 @@ func (w *write) encode() error {
 }
 
 // bytes is what an encoded write counts in a commit.
-func (w *write) bytes() int { return len(w.def.name) + 1 + len(w.key) + len(w.raw) }
+func (w *write) bytes() int { return len(w.stored) + len(w.raw) }
 
 // release checks that what a paranoid transaction gave out and took in is as it was.
 func (tx *Tx) release() {

@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-
-	"github.com/tidwall/btree"
 )
 
 // Problem is something in a state that must not be.
@@ -108,7 +106,7 @@ func (c *checker) references(text, key string, r *row) {
 // derived compares indexes and totals with those rebuilt from the rows.
 func (c *checker) derived() {
 	for i, ix := range c.def.indexes {
-		differences(entriesOf(c.table.indexes[i]), entriesOf(c.fresh.indexes[i]),
+		differences(c.table.indexes[i].Keys(), c.fresh.indexes[i].Keys(),
 			func(extra string) { c.problem("", "index %s has an entry of no row: %s", ix.name, ix.show(extra)) },
 			func(lost string) { c.problem("", "index %s lacks the entry %s", ix.name, ix.show(lost)) })
 	}
@@ -124,8 +122,6 @@ func (c *checker) derived() {
 		}
 	}
 }
-
-func entriesOf(ix *btree.Map[string, string]) []string { return ix.Keys() }
 
 // unchanged panics when a row of a paranoid store was changed in place.
 func (v *View) unchanged() {

@@ -146,7 +146,7 @@ func (h *history) after(epoch int, r Revision) ([]Commit, <-chan struct{}, error
 	case r < h.oldest || r > h.newest:
 		return nil, nil, fmt.Errorf("watch after revision %d: the commits after %d up to %d are known: %w", r, h.oldest, h.newest, ErrCompacted)
 	}
-	i := int(r - h.oldest) //nolint:gosec // Not more than the commits that are kept.
+	i := int(r - h.oldest)
 	part := h.commits[i:min(i+chunk, len(h.commits))]
 	if len(part) == 0 && h.closed {
 		return nil, nil, fmt.Errorf("watch: %w", ErrClosed)

@@ -16,6 +16,7 @@ func TestBolt(t *testing.T) {
 	child := func(dir string) kv.Engine { return boltkv.New(filepath.Join(dir, "db")) }
 	kvtest.TestEngine(t, kvtest.Subject{
 		New: func(t *testing.T) func() kv.Engine {
+			t.Helper()
 			dir := t.TempDir()
 			return func() kv.Engine { return child(dir) }
 		},

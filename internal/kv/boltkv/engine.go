@@ -23,14 +23,15 @@ import (
 // format is the layout of the file, as the package comment describes it.
 const format = 1
 
-var (
-	rowsBucket = []byte("rows")
-	metaBucket = []byte("holdfast")
+// The buckets of a file, and the keys of the second one.
+const (
+	rowsBucket = "rows"
+	metaBucket = "holdfast"
 
-	formatKey   = []byte("format")
-	createdKey  = []byte("created")
-	revisionKey = []byte("revision")
-	termKey     = []byte("term")
+	formatKey   = "format"
+	createdKey  = "created"
+	revisionKey = "revision"
+	termKey     = "term"
 )
 
 // Engine is a bbolt file. It is opened by Own.
@@ -95,8 +96,8 @@ func (e *Engine) Own(ctx context.Context) (kv.Term, error) {
 	var term kv.Term
 	var revision kv.Revision
 	err := e.transact(func(tx *bolt.Tx) error {
-		m := tx.Bucket(metaBucket)
-		if m == nil || tx.Bucket(rowsBucket) == nil {
+		m := tx.Bucket([]byte(metaBucket))
+		if m == nil || tx.Bucket([]byte(rowsBucket)) == nil {
 			return fmt.Errorf("%w: it is not a database of holdfast", kv.ErrCorrupt)
 		}
 		f, err := number(m, formatKey)
@@ -115,7 +116,7 @@ func (e *Engine) Own(ctx context.Context) (kv.Term, error) {
 			return err
 		}
 		term, revision = kv.Term(t+1), kv.Revision(r)
-		return m.Put(termKey, binary.BigEndian.AppendUint64(nil, uint64(term)))
+		return m.Put([]byte(termKey), binary.BigEndian.AppendUint64(nil, uint64(term)))
 	})
 	if err != nil {
 		return 0, e.problem("open", errors.Join(err, e.drop()))
@@ -128,8 +129,8 @@ func (e *Engine) Own(ctx context.Context) (kv.Term, error) {
 }
 
 // number reads a number of the meta bucket.
-func number(m *bolt.Bucket, key []byte) (uint64, error) {
-	v := m.Get(key)
+func number(m *bolt.Bucket, key string) (uint64, error) {
+	v := m.Get([]byte(key))
 	if len(v) != 8 {
 		return 0, fmt.Errorf("%w: %s is missing or is not a number", kv.ErrCorrupt, key)
 	}
@@ -153,7 +154,7 @@ func (e *Engine) Append(ctx context.Context, t kv.Term, b kv.Batch) (kv.Revision
 	}
 	next := e.revision + 1
 	err := e.transact(func(tx *bolt.Tx) error {
-		rows := tx.Bucket(rowsBucket)
+		rows := tx.Bucket([]byte(rowsBucket))
 		for _, p := range b.Put {
 			if err := rows.Put([]byte(p.Key), p.Value); err != nil {
 				return err
@@ -164,7 +165,7 @@ func (e *Engine) Append(ctx context.Context, t kv.Term, b kv.Batch) (kv.Revision
 				return err
 			}
 		}
-		return tx.Bucket(metaBucket).Put(revisionKey, binary.BigEndian.AppendUint64(nil, uint64(next)))
+		return tx.Bucket([]byte(metaBucket)).Put([]byte(revisionKey), binary.BigEndian.AppendUint64(nil, uint64(next)))
 	})
 	if err == nil {
 		e.revision = next
@@ -228,7 +229,7 @@ func (e *Engine) doubtful(next kv.Revision) (doubt bool) {
 	defer faultsPanic()()
 	var have uint64
 	err := e.db.View(func(tx *bolt.Tx) (err error) {
-		have, err = number(tx.Bucket(metaBucket), revisionKey)
+		have, err = number(tx.Bucket([]byte(metaBucket)), revisionKey)
 		return err
 	})
 	return err != nil || kv.Revision(have) >= next

@@ -120,18 +120,18 @@ func create(path string) (err error) {
 
 // layOut writes the buckets of an empty database.
 func layOut(tx *bolt.Tx) error {
-	if _, err := tx.CreateBucket(rowsBucket); err != nil {
+	if _, err := tx.CreateBucket([]byte(rowsBucket)); err != nil {
 		return err
 	}
-	m, err := tx.CreateBucket(metaBucket)
+	m, err := tx.CreateBucket([]byte(metaBucket))
 	if err != nil {
 		return err
 	}
 	return errors.Join(
-		m.Put(formatKey, binary.BigEndian.AppendUint64(nil, format)),
-		m.Put(createdKey, []byte(time.Now().UTC().Format(time.RFC3339))),
-		m.Put(revisionKey, make([]byte, 8)),
-		m.Put(termKey, make([]byte, 8)))
+		m.Put([]byte(formatKey), binary.BigEndian.AppendUint64(nil, format)),
+		m.Put([]byte(createdKey), []byte(time.Now().UTC().Format(time.RFC3339))),
+		m.Put([]byte(revisionKey), make([]byte, 8)),
+		m.Put([]byte(termKey), make([]byte, 8)))
 }
 
 func syncDir(dir string) error {
@@ -226,7 +226,7 @@ func sound(f *os.File) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("%w: it is not a bbolt file, or both its descriptions are damaged", kv.ErrCorrupt)
-	case uint64(st.Size()) < m.Pages*uint64(m.PageSize): //nolint:gosec // A size is not negative.
+	case uint64(st.Size()) < m.Pages*uint64(m.PageSize):
 		return fmt.Errorf("%w: it is cut off: it has %d bytes and should have %d", kv.ErrCorrupt, st.Size(), m.Pages*uint64(m.PageSize))
 	case m.Root >= m.Pages || m.Freelist == noFreelist || m.Freelist >= m.Pages:
 		return fmt.Errorf("%w: it was written by another program", kv.ErrCorrupt)

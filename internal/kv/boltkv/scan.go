@@ -41,12 +41,12 @@ func (e *Engine) scan() (c *scan, revision kv.Revision, err error) {
 		return nil, 0, err
 	}
 	c = &scan{tx: tx}
-	n, err := number(tx.Bucket(metaBucket), revisionKey)
+	n, err := number(tx.Bucket([]byte(metaBucket)), revisionKey)
 	if err != nil {
 		c.rollback()
 		return nil, 0, err
 	}
-	c.cursor = tx.Bucket(rowsBucket).Cursor()
+	c.cursor = tx.Bucket([]byte(rowsBucket)).Cursor()
 	e.scans[c] = struct{}{}
 	return c, kv.Revision(n), nil
 }

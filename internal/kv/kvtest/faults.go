@@ -15,9 +15,9 @@ import (
 type Step int
 
 const (
-	// BeforeAppend: nothing is written yet, and the owner was not checked yet.
+	// BeforeAppend is where nothing is written yet, and the owner was not checked yet.
 	BeforeAppend Step = iota
-	// BeforeAnswer: the batch is durable, and the caller does not know.
+	// BeforeAnswer is where the batch is durable, and the caller does not know.
 	BeforeAnswer
 )
 

@@ -138,8 +138,9 @@ func (d *disk) write(t kv.Term, b kv.Batch) (kv.Revision, error) {
 		d.rows.Delete(k)
 	}
 	d.history = append(d.history, own)
-	if n := len(d.history) - d.keep; n > 0 {
-		d.history = slices.Clone(d.history[n:])
+	if len(d.history) > d.keep {
+		d.history[0] = kv.Batch{}
+		d.history = d.history[1:]
 	}
 	close(d.grown)
 	d.grown = make(chan struct{})

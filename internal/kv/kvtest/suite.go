@@ -47,34 +47,27 @@ func TestEngine(t *testing.T, s Subject) {
 		s.actAsChild(t, dir)
 		return
 	}
-	for _, c := range []struct {
-		name string
-		test func(*testing.T, Subject)
-	}{
-		{"EmptyMap", testEmptyMap},
-		{"BatchesFollowEachOther", testBatchesFollowEachOther},
-		{"AnyBytesComeBack", testAnyBytesComeBack},
-		{"BatchIsNotKept", testBatchIsNotKept},
-		{"LimitsHold", testLimitsHold},
-		{"EverythingIsThereAfterReopening", testReopening},
-		{"ClosedEngineRefuses", testClosedEngineRefuses},
-		{"EndedContextWritesNothing", testEndedContext},
-		{"LoadShowsOneRevision", testLoadShowsOneRevision},
-		{"LoadIsTheFoldOfWatch", testLoadIsTheFoldOfWatch},
-		{"WatchEndsWithItsContext", testWatchEndsWithItsContext},
-		{"WatchEndsWithTheEngine", testWatchEndsWithTheEngine},
-		{"CompactedHistoryIsAnError", testCompactedHistory},
-		{"ConcurrentAppendsAreOrdered", testConcurrentAppends},
-		{"NewTermFencesTheOldOne", testNewTermFences},
-		{"NewOwnerFencesTheOldOne", testNewOwnerFences},
-		{"OwnerIsWaitedFor", testOwnerIsWaitedFor},
-		{"FencedWhileAppending", testFencedWhileAppending},
-		{"UnknownOutcomeEndsTheTerm", testUnknownOutcome},
-		{"RandomWork", testRandomWork},
-		{"KilledProcessLosesNothing", testKilledProcess},
-	} {
-		t.Run(c.name, func(t *testing.T) { c.test(t, s) })
-	}
+	t.Run("EmptyMap", s.emptyMap)
+	t.Run("BatchesFollowEachOther", s.batchesFollowEachOther)
+	t.Run("AnyBytesComeBack", s.anyBytesComeBack)
+	t.Run("BatchIsNotKept", s.batchIsNotKept)
+	t.Run("LimitsHold", s.limitsHold)
+	t.Run("EverythingIsThereAfterReopening", s.reopening)
+	t.Run("ClosedEngineRefuses", s.closedEngineRefuses)
+	t.Run("EndedContextWritesNothing", s.endedContext)
+	t.Run("LoadShowsOneRevision", s.loadShowsOneRevision)
+	t.Run("LoadIsTheFoldOfWatch", s.loadIsTheFoldOfWatch)
+	t.Run("WatchEndsWithItsContext", s.watchEndsWithItsContext)
+	t.Run("WatchEndsWithTheEngine", s.watchEndsWithTheEngine)
+	t.Run("CompactedHistoryIsAnError", s.compactedHistory)
+	t.Run("ConcurrentAppendsAreOrdered", s.concurrentAppends)
+	t.Run("NewTermFencesTheOldOne", s.newTermFences)
+	t.Run("NewOwnerFencesTheOldOne", s.newOwnerFences)
+	t.Run("OwnerIsWaitedFor", s.ownerIsWaitedFor)
+	t.Run("FencedWhileAppending", s.fencedWhileAppending)
+	t.Run("UnknownOutcomeEndsTheTerm", s.unknownOutcome)
+	t.Run("RandomWork", s.randomWork)
+	t.Run("KilledProcessLosesNothing", s.killedProcess)
 }
 
 // owned is an engine with its term.

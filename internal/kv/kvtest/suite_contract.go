@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/kv"
 )
 
-func testEmptyMap(t *testing.T, s Subject) {
+func (s Subject) emptyMap(t *testing.T) {
 	e := s.fresh(t)
 	e.wantRows(0, map[string]string{})
 	if r := e.append(kv.Batch{}); r != 1 {
@@ -24,7 +24,7 @@ func testEmptyMap(t *testing.T, s Subject) {
 	e.wantRows(1, map[string]string{})
 }
 
-func testBatchesFollowEachOther(t *testing.T, s Subject) {
+func (s Subject) batchesFollowEachOther(t *testing.T) {
 	e := s.fresh(t)
 	for i, step := range []struct {
 		batch kv.Batch
@@ -38,7 +38,7 @@ func testBatchesFollowEachOther(t *testing.T, s Subject) {
 		{batch("-a", "-c"), map[string]string{}},
 		{batch("a=5"), map[string]string{"a": "5"}},
 	} {
-		want := kv.Revision(i + 1) //nolint:gosec // Small.
+		want := kv.Revision(i + 1)
 		if r := e.append(step.batch); r != want {
 			t.Errorf("batch %d has revision %d", want, r)
 		}
@@ -46,18 +46,18 @@ func testBatchesFollowEachOther(t *testing.T, s Subject) {
 	}
 }
 
-func testAnyBytesComeBack(t *testing.T, s Subject) {
+func (s Subject) anyBytesComeBack(t *testing.T) {
 	e := s.fresh(t)
 	var every []byte
 	for i := range 256 {
-		every = append(every, byte(i)) //nolint:gosec // Below 256.
+		every = append(every, byte(i))
 	}
 	want := map[string]string{
 		"\x00": "", "\x00\x00": "\x00", "\xff": "\xff\xff", "a/": "dir", "a/\x00b": "\n", "ä": "ö",
 		strings.Repeat("k", kv.MaxKey): string(every),
 	}
 	for b := range 256 {
-		want["byte "+string([]byte{byte(b)})] = fmt.Sprint(b) //nolint:gosec // Below 256.
+		want["byte "+string([]byte{byte(b)})] = fmt.Sprint(b)
 	}
 	var all kv.Batch
 	n := kv.Revision(0)
@@ -74,7 +74,7 @@ func testAnyBytesComeBack(t *testing.T, s Subject) {
 	e.wantRows(n, want)
 }
 
-func testBatchIsNotKept(t *testing.T, s Subject) {
+func (s Subject) batchIsNotKept(t *testing.T) {
 	e := s.fresh(t)
 	b := batch("a=1", "-b")
 	e.append(b)
@@ -87,7 +87,7 @@ func testBatchIsNotKept(t *testing.T, s Subject) {
 	}
 }
 
-func testLimitsHold(t *testing.T, s Subject) {
+func (s Subject) limitsHold(t *testing.T) {
 	e := s.fresh(t)
 	var rows kv.Batch
 	for i := range kv.MaxRows {
@@ -115,7 +115,7 @@ func testLimitsHold(t *testing.T, s Subject) {
 	e.append(batch("after=1"))
 }
 
-func testReopening(t *testing.T, s Subject) {
+func (s Subject) reopening(t *testing.T) {
 	attach := s.New(t)
 	want := map[string]string{}
 	var term kv.Term
@@ -125,7 +125,7 @@ func testReopening(t *testing.T, s Subject) {
 			t.Errorf("term %d comes after term %d", e.term, term)
 		}
 		term = e.term
-		e.wantRows(kv.Revision(2*i), want) //nolint:gosec // Small.
+		e.wantRows(kv.Revision(2*i), want)
 		b := batch(fmt.Sprintf("k%d=%d", i%3, i), fmt.Sprintf("-k%d", (i+1)%3))
 		e.append(b)
 		fold(want, b)
@@ -137,7 +137,7 @@ func testReopening(t *testing.T, s Subject) {
 	}
 }
 
-func testClosedEngineRefuses(t *testing.T, s Subject) {
+func (s Subject) closedEngineRefuses(t *testing.T) {
 	e := s.fresh(t)
 	e.append(batch("a=1"))
 	_, under := e.Load(t.Context())
@@ -157,7 +157,7 @@ func testClosedEngineRefuses(t *testing.T, s Subject) {
 	wantError(t, "watch", failure(e.Watch(t.Context(), 1)), kv.ErrClosed)
 }
 
-func testEndedContext(t *testing.T, s Subject) {
+func (s Subject) endedContext(t *testing.T) {
 	e := s.fresh(t)
 	e.append(batch("a=1"))
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,6 +25,7 @@ func childDirectory() string { return os.Getenv(childVariable) }
 // actAsChild appends the batches of someBatch, from where the map is, and says each revision on standard output once it is
 // durable. It ends when it is killed, or at the latest after many batches.
 func (s Subject) actAsChild(t *testing.T, dir string) {
+	t.Helper()
 	e := s.Child(dir)
 	term, err := e.Own(t.Context())
 	if err != nil {
@@ -33,16 +33,18 @@ func (s Subject) actAsChild(t *testing.T, dir string) {
 	}
 	r, _ := load(t, e)
 	for range 100_000 {
-		if r, err = e.Append(context.Background(), term, someBatch(int(r)+1)); err != nil { //nolint:gosec // Small.
+		if r, err = e.Append(context.Background(), term, someBatch(int(r)+1)); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(os.Stdout, "durable %d\n", r)
+		if _, err := fmt.Fprintf(os.Stdout, "durable %d\n", r); err != nil {
+			return // nobody listens any more
+		}
 	}
 }
 
-// testKilledProcess kills a process that appends, again and again. Each batch that it has called durable must be there, and the map must
+// killedProcess kills a process that appends, again and again. Each batch that it has called durable must be there, and the map must
 // be exactly the batches up to its revision.
-func testKilledProcess(t *testing.T, s Subject) {
+func (s Subject) killedProcess(t *testing.T) {
 	if s.Child == nil {
 		t.Skip("the map does not outlive its process")
 	}
@@ -56,7 +58,7 @@ func testKilledProcess(t *testing.T, s Subject) {
 		if r < acknowledged {
 			t.Fatalf("revision %d was acknowledged, the map is at %d", acknowledged, r)
 		}
-		if d := cmp.Diff(foldTo(int(r)), rows); d != "" { //nolint:gosec // Small.
+		if d := cmp.Diff(foldTo(int(r)), rows); d != "" {
 			t.Fatalf("revision %d has other rows after a kill (-want +got):\n%s", r, d)
 		}
 		total = r
@@ -69,14 +71,19 @@ func testKilledProcess(t *testing.T, s Subject) {
 // runAndKill starts the child, kills it when it has acknowledged some batches, and returns the last revision that it has acknowledged.
 func runAndKill(t *testing.T, test, dir string, from kv.Revision, batches int) kv.Revision {
 	t.Helper()
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.v=false") //nolint:gosec,forbidigo // This program itself, to be killed.
-	child.Env = append(os.Environ(), childVariable+"="+dir)
-	child.Stderr = os.Stderr
-	out, err := child.StdoutPipe()
+	out, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := child.Start(); err != nil {
+	defer func() { _ = out.Close() }()
+	child, err := os.StartProcess(os.Args[0], []string{os.Args[0], "-test.run=^" + test + "$", "-test.v=false"}, &os.ProcAttr{
+		Env:   append(os.Environ(), childVariable+"="+dir),
+		Files: []*os.File{nil, in, os.Stderr},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Close(); err != nil {
 		t.Fatal(err)
 	}
 	acknowledged := from
@@ -92,16 +99,16 @@ func runAndKill(t *testing.T, test, dir string, from kv.Revision, batches int) k
 			t.Errorf("the child says %q after %d", lines.Text(), acknowledged)
 		}
 		acknowledged = kv.Revision(r)
-		if acknowledged == from+kv.Revision(batches) { //nolint:gosec // Small.
-			if err := child.Process.Kill(); err != nil {
+		if acknowledged == from+kv.Revision(batches) {
+			if err := child.Kill(); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	if err := child.Wait(); err == nil {
-		t.Error("the child has ended by itself")
+	if end, err := child.Wait(); err != nil || end.Success() {
+		t.Errorf("the child has ended by itself: %v, %v", end, err)
 	}
-	if acknowledged < from+kv.Revision(batches) { //nolint:gosec // Small.
+	if acknowledged < from+kv.Revision(batches) {
 		t.Fatalf("the child has acknowledged %d after %d, expected %d more", acknowledged, from, batches)
 	}
 	return acknowledged

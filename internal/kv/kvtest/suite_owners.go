@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/kv"
 )
 
-func testNewTermFences(t *testing.T, s Subject) {
+func (s Subject) newTermFences(t *testing.T) {
 	e := s.fresh(t)
 	old := e.term
 	e.append(batch("a=1"))
@@ -35,7 +35,7 @@ func testNewTermFences(t *testing.T, s Subject) {
 	e.wantRows(2, map[string]string{"a": "3"})
 }
 
-func testNewOwnerFences(t *testing.T, s Subject) {
+func (s Subject) newOwnerFences(t *testing.T) {
 	if s.OwnWaits {
 		t.Skip("owners wait for each other")
 	}
@@ -53,7 +53,7 @@ func testNewOwnerFences(t *testing.T, s Subject) {
 	second.wantRows(2, map[string]string{"a": "1", "b": "2"})
 }
 
-func testOwnerIsWaitedFor(t *testing.T, s Subject) {
+func (s Subject) ownerIsWaitedFor(t *testing.T) {
 	if !s.OwnWaits {
 		t.Skip("owners do not wait for each other")
 	}
@@ -99,8 +99,8 @@ func testOwnerIsWaitedFor(t *testing.T, s Subject) {
 	wantError(t, "own of an engine that is closed", <-took, kv.ErrClosed)
 }
 
-// testFencedWhileAppending lets a second owner come while an append of the first one is held at each step.
-func testFencedWhileAppending(t *testing.T, s Subject) {
+// fencedWhileAppending lets a second owner come while an append of the first one is held at each step.
+func (s Subject) fencedWhileAppending(t *testing.T) {
 	if s.Hold == nil || s.OwnWaits {
 		t.Skip("appends cannot be held while another owner comes")
 	}
@@ -138,7 +138,7 @@ func testFencedWhileAppending(t *testing.T, s Subject) {
 	}
 }
 
-func testUnknownOutcome(t *testing.T, s Subject) {
+func (s Subject) unknownOutcome(t *testing.T) {
 	if s.Unknown == nil {
 		t.Skip("outcomes of the engine cannot be made unknown")
 	}
@@ -174,8 +174,8 @@ func testUnknownOutcome(t *testing.T, s Subject) {
 	}
 }
 
-// testRandomWork runs random appends, reopenings and new terms against a plain map.
-func testRandomWork(t *testing.T, s Subject) {
+// randomWork runs random appends, reopenings and new terms against a plain map.
+func (s Subject) randomWork(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		attach := s.New(t)
 		e := own(t, attach())

@@ -18,7 +18,7 @@ import (
 
 // someBatch is the same for the same number: several puts and deletes over few keys.
 func someBatch(n int) kv.Batch {
-	r := rand.New(rand.NewPCG(uint64(n), 1)) //nolint:gosec // Reproducible on purpose.
+	r := rand.New(rand.NewPCG(uint64(n), 1))
 	var b kv.Batch
 	for k := range 12 {
 		key := fmt.Sprintf("key %02d", k)
@@ -42,7 +42,7 @@ func foldTo(n int) map[string]string {
 	return rows
 }
 
-func testLoadShowsOneRevision(t *testing.T, s Subject) {
+func (s Subject) loadShowsOneRevision(t *testing.T) {
 	const batches = 120
 	e := s.fresh(t)
 	done := make(chan error, 1)
@@ -57,20 +57,20 @@ func testLoadShowsOneRevision(t *testing.T, s Subject) {
 	}()
 	for seen := 0; seen < batches; {
 		r, rows := e.rows()
-		if d := cmp.Diff(foldTo(int(r)), rows); d != "" { //nolint:gosec // Small.
+		if d := cmp.Diff(foldTo(int(r)), rows); d != "" {
 			t.Fatalf("load shows revision %d with other rows (-want +got):\n%s", r, d)
 		}
-		if int(r) < seen { //nolint:gosec // Small.
+		if int(r) < seen {
 			t.Fatalf("load shows revision %d after %d", r, seen)
 		}
-		seen = int(r) //nolint:gosec // Small.
+		seen = int(r)
 	}
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
 }
 
-func testLoadIsTheFoldOfWatch(t *testing.T, s Subject) {
+func (s Subject) loadIsTheFoldOfWatch(t *testing.T) {
 	const batches, watchers = 60, 5
 	e := s.fresh(t)
 	var wg sync.WaitGroup
@@ -101,14 +101,14 @@ func testLoadIsTheFoldOfWatch(t *testing.T, s Subject) {
 		e.wantRows(batches, rows)
 	}
 	for after := range batches {
-		tail, err := collect(t.Context(), e, kv.Revision(after), batches-after) //nolint:gosec // Small.
+		tail, err := collect(t.Context(), e, kv.Revision(after), batches-after)
 		if err != nil || text(tail[0]) != text(someBatch(after+1)) {
 			t.Fatalf("watch after %d: %v", after, err)
 		}
 	}
 }
 
-func testWatchEndsWithItsContext(t *testing.T, s Subject) {
+func (s Subject) watchEndsWithItsContext(t *testing.T) {
 	e := s.fresh(t)
 	e.append(batch("a=1"))
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -123,7 +123,7 @@ func testWatchEndsWithItsContext(t *testing.T, s Subject) {
 	}
 }
 
-func testWatchEndsWithTheEngine(t *testing.T, s Subject) {
+func (s Subject) watchEndsWithTheEngine(t *testing.T) {
 	e := s.fresh(t)
 	e.append(batch("a=1"))
 	for b, err := range e.Watch(t.Context(), 0) {
@@ -135,7 +135,7 @@ func testWatchEndsWithTheEngine(t *testing.T, s Subject) {
 	}
 }
 
-func testCompactedHistory(t *testing.T, s Subject) {
+func (s Subject) compactedHistory(t *testing.T) {
 	e := s.fresh(t)
 	wantError(t, "watch after the future", failure(e.Watch(t.Context(), 1)), kv.ErrCompacted)
 	if s.Compact == nil {
@@ -152,7 +152,7 @@ func testCompactedHistory(t *testing.T, s Subject) {
 	}
 }
 
-func testConcurrentAppends(t *testing.T, s Subject) {
+func (s Subject) concurrentAppends(t *testing.T) {
 	const writers, each = 8, 10
 	e := s.fresh(t)
 	var wg sync.WaitGroup
