@@ -38,6 +38,26 @@ func TestDecodeReadsWhatClientsSend(t *testing.T) {
 	}
 }
 
+func TestNamesOfKindsAreReadInAnyCase(t *testing.T) {
+	var node wire.NodeCreate
+	err := wire.Decode(strings.NewReader(`{"name":"N","type":"satellite"}`), &node)
+	if err != nil || node.Name != "N" || node.Type != wire.NodeSatellite {
+		t.Errorf("got %+v, error %v", node, err)
+	}
+	var filter wire.AutoSelectFilter
+	err = wire.Decode(strings.NewReader(`{"layer_stack":["drbd","Storage"],"provider_list":["lvm_thin"]}`), &filter)
+	want := wire.AutoSelectFilter{
+		LayerStack: []wire.LayerType{wire.LayerDRBD, wire.LayerStorage}, ProviderList: []wire.ProviderKind{wire.LVMThin},
+	}
+	if diff := cmp.Diff(want, filter); err != nil || diff != "" {
+		t.Errorf("error %v (-want +got)\n%s", err, diff)
+	}
+	var odd wire.NodeType
+	if err := odd.UnmarshalText([]byte("Remote_Spdk")); err != nil || odd != "Remote_Spdk" {
+		t.Errorf("an unknown type is read as %s, error %v", odd, err)
+	}
+}
+
 func TestDecodeNamesWhatItRefuses(t *testing.T) {
 	deep := strings.Repeat("[", 10000) + strings.Repeat("]", 10000)
 	for _, c := range []struct {
@@ -87,6 +107,10 @@ func TestDecodeNamesWhatItRefuses(t *testing.T) {
 		{
 			"object for a string", `[{"resource":{"node_name":{"x":[1]}}}]`, new([]wire.ResourceCreate),
 			wire.DecodeError{Kind: wire.Mismatch, Field: "[0].resource.node_name", Offset: 26, Problem: "it must be a string, not an object"},
+		},
+		{
+			"number for a layer", `{"layer_list":["DRBD",7]}`, new(wire.ResourceMakeAvailable),
+			wire.DecodeError{Kind: wire.Mismatch, Field: "layer_list[1]", Offset: 22, Problem: "it must be a string, not 7"},
 		},
 		{
 			"number for a flag", `{"partial":1}`, new(wire.ResourceGroupSpawn),

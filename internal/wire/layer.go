@@ -3,7 +3,9 @@
 
 package wire
 
-// LayerType is a layer of a stack.
+import "strings"
+
+// LayerType is a layer of a stack. It is read in any case of letters: the Python client sends small ones.
 type LayerType string
 
 // The layers, from top to bottom of a stack.
@@ -16,6 +18,12 @@ const (
 	LayerBCache     LayerType = "BCACHE"
 	LayerStorage    LayerType = "STORAGE"
 )
+
+// UnmarshalText reads a layer.
+func (t *LayerType) UnmarshalText(text []byte) error {
+	*t = LayerType(strings.ToUpper(string(text)))
+	return nil
+}
 
 // ResourceLayer is a layer of a replica's stack and, as children, the layers below it. The field of its type is set.
 type ResourceLayer struct {

@@ -3,7 +3,9 @@
 
 package wire
 
-// NodeType is what runs on a node.
+import "strings"
+
+// NodeType is what runs on a node. It is read in any case of letters.
 type NodeType string
 
 // The types of nodes.
@@ -13,6 +15,17 @@ const (
 	NodeCombined   NodeType = "Combined"
 	NodeAuxiliary  NodeType = "Auxiliary"
 )
+
+// UnmarshalText reads a type. One that is not known stays as it is.
+func (t *NodeType) UnmarshalText(text []byte) error {
+	*t = NodeType(text)
+	for _, known := range []NodeType{NodeController, NodeSatellite, NodeCombined, NodeAuxiliary} {
+		if strings.EqualFold(string(text), string(known)) {
+			*t = known
+		}
+	}
+	return nil
+}
 
 // ConnectionStatus says how the controller stands with a node's agent. Only ONLINE means that it works.
 type ConnectionStatus string
@@ -83,7 +96,7 @@ type NodeEvacuate struct {
 	DoNotTarget []string `json:"do_not_target,omitempty"`
 }
 
-// Encryption of the connection to a node's agent.
+// Encryption of the connection to a node's agent. Requests name it in any case of letters.
 const (
 	EncryptionPlain = "PLAIN"
 	EncryptionSSL   = "SSL"

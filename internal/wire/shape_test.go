@@ -290,7 +290,7 @@ func fill(v reflect.Value, depth int) {
 			v.SetMapIndex(reflect.ValueOf("k<&>").Convert(v.Type().Key()), elem)
 		}
 	case reflect.String:
-		v.SetString("s<&>\u2028")
+		v.SetString("S<&>\u2028") // In capitals, as kinds are read.
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Int32, reflect.Int64:

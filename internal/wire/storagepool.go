@@ -3,7 +3,9 @@
 
 package wire
 
-// ProviderKind is the kind of storage behind a pool.
+import "strings"
+
+// ProviderKind is the kind of storage behind a pool. It is read in any case of letters.
 type ProviderKind string
 
 // The kinds of storage.
@@ -19,6 +21,12 @@ const (
 	EBSTarget ProviderKind = "EBS_TARGET"
 	EBSInit   ProviderKind = "EBS_INIT"
 )
+
+// UnmarshalText reads a kind.
+func (k *ProviderKind) UnmarshalText(text []byte) error {
+	*k = ProviderKind(strings.ToUpper(string(text)))
+	return nil
+}
 
 // Keys of [StoragePool.StaticTraits].
 const (
