@@ -1,0 +1,60 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package props
+
+// drbdNetTable is how replicas are connected by DRBD. The bounds and defaults are those of drbdsetup 9.
+func drbdNetTable() []Info {
+	const connection = Controller | definitions | NodeConnection | ResourceConnection
+	return []Info{
+		{Key: "DrbdOptions/Net/after-sb-0pri", Type: Enum, Values: []string{"disconnect", "discard-younger-primary", "discard-older-primary", "discard-zero-changes", "discard-least-changes", "discard-local", "discard-remote"}, Scopes: connection, Text: "Who wins a split brain without a primary."},
+		{Key: "DrbdOptions/Net/after-sb-1pri", Type: Enum, Values: []string{"disconnect", "consensus", "discard-secondary", "call-pri-lost-after-sb", "violently-as0p"}, Scopes: connection, Text: "Who wins a split brain with one primary."},
+		{Key: "DrbdOptions/Net/after-sb-2pri", Type: Enum, Values: []string{"disconnect", "call-pri-lost-after-sb", "violently-as0p"}, Scopes: connection, Text: "Who wins a split brain with two primaries."},
+		{Key: "DrbdOptions/Net/allow-remote-read", Type: YesNo, Default: "yes", Scopes: connection, Text: "Whether reads may go to the peer."},
+		{Key: "DrbdOptions/Net/allow-two-primaries", Type: YesNo, Default: "no", Scopes: connection, Text: "Whether two nodes may use the device at once, as live migration needs."},
+		{Key: "DrbdOptions/Net/always-asbp", Type: YesNo, Default: "no", Scopes: connection, Text: "Whether a split brain is also solved when a third node knows more."},
+		{Key: "DrbdOptions/Net/congestion-extents", Type: Integer, Min: 67, Max: 65534, Default: "1237", Scopes: connection, Text: "How many active extents count as congestion."},
+		{Key: "DrbdOptions/Net/congestion-fill", Type: Integer, Min: 0, Max: 20971520, Unit: "sectors", Default: "0", Scopes: connection, Text: "How much data under way counts as congestion."},
+		{Key: "DrbdOptions/Net/connect-int", Type: Integer, Min: 1, Max: 120, Unit: "seconds", Default: "10", Scopes: connection, Text: "How long to wait between tries to connect."},
+		{Key: "DrbdOptions/Net/cram-hmac-alg", Type: String, Scopes: connection, Text: "The algorithm that peers prove themselves with."},
+		{Key: "DrbdOptions/Net/csums-after-crash-only", Type: YesNo, Default: "no", Scopes: connection, Text: "Whether checksums are compared only after a crash."},
+		{Key: "DrbdOptions/Net/csums-alg", Type: String, Scopes: connection, Text: "The checksum that a resync compares, to send only what differs."},
+		{Key: "DrbdOptions/Net/data-integrity-alg", Type: String, Scopes: connection, Text: "The checksum that each block is sent with."},
+		{Key: "DrbdOptions/Net/fencing", Type: Enum, Values: []string{"dont-care", "resource-only", "resource-and-stonith"}, Scopes: connection, Text: "What is done about a peer that is lost."},
+		{Key: "DrbdOptions/Net/ko-count", Type: Integer, Min: 0, Max: 200, Default: "7", Scopes: connection, Text: "After how many unanswered requests a peer is left."},
+		{Key: "DrbdOptions/Net/load-balance-paths", Type: YesNo, Default: "no", Scopes: connection, Text: "Whether all paths are used at once."},
+		{Key: "DrbdOptions/Net/max-buffers", Type: Integer, Min: 32, Max: 131072, Default: "2048", Scopes: connection, Text: "How many pages a connection may use."},
+		{Key: "DrbdOptions/Net/max-epoch-size", Type: Integer, Min: 1, Max: 20000, Default: "2048", Scopes: connection, Text: "How many writes may lie between two barriers."},
+		{Key: "DrbdOptions/Net/on-congestion", Type: Enum, Values: []string{"block", "pull-ahead", "disconnect"}, Scopes: connection, Text: "What is done about congestion."},
+		{Key: "DrbdOptions/Net/ping-int", Type: Integer, Min: 1, Max: 120, Unit: "seconds", Default: "10", Scopes: connection, Text: "How often a silent peer is asked whether it lives."},
+		{Key: "DrbdOptions/Net/ping-timeout", Type: Integer, Min: 1, Max: 300, Unit: "1/10 seconds", Default: "5", Scopes: connection, Text: "How long its answer may take."},
+		{Key: "DrbdOptions/Net/protocol", Type: Enum, Values: []string{"A", "B", "C"}, Default: "C", Scopes: connection, Text: "When a write is done: A sent, B received, C written by the peer."},
+		{Key: "DrbdOptions/Net/rcvbuf-size", Type: Integer, Min: 0, Max: 134217728, Unit: "bytes", Default: "0", Scopes: connection, Text: "The buffer for receiving; 0: as the kernel sees fit."},
+		{Key: "DrbdOptions/Net/rdma-ctrl-rcvbuf-size", Type: Integer, Min: 0, Max: 10485760, Unit: "bytes", Default: "0", Scopes: connection, Text: "The control buffer for receiving over RDMA."},
+		{Key: "DrbdOptions/Net/rdma-ctrl-sndbuf-size", Type: Integer, Min: 0, Max: 10485760, Unit: "bytes", Default: "0", Scopes: connection, Text: "The control buffer for sending over RDMA."},
+		{Key: "DrbdOptions/Net/rr-conflict", Type: Enum, Values: []string{"disconnect", "call-pri-lost", "violently", "retry-connect", "auto-discard"}, Scopes: connection, Text: "What is done when the roles forbid a resync that is needed."},
+		{Key: "DrbdOptions/Net/shared-secret", Type: String, Scopes: connection, Secret: true, Text: "What peers prove themselves with."},
+		{Key: "DrbdOptions/Net/sndbuf-size", Type: Integer, Min: 0, Max: 134217728, Unit: "bytes", Default: "0", Scopes: connection, Text: "The buffer for sending; 0: as the kernel sees fit."},
+		{Key: "DrbdOptions/Net/socket-check-timeout", Type: Integer, Min: 0, Max: 300, Unit: "1/10 seconds", Default: "0", Scopes: connection, Text: "How long a new connection may take to prove itself."},
+		{Key: "DrbdOptions/Net/tcp-cork", Type: YesNo, Default: "yes", Scopes: connection, Text: "Whether small packets are put together."},
+		{Key: "DrbdOptions/Net/timeout", Type: Integer, Min: 1, Max: 600, Unit: "1/10 seconds", Default: "60", Scopes: connection, Text: "How long a peer may take to answer."},
+		{Key: "DrbdOptions/Net/tls", Type: YesNo, Default: "no", Scopes: connection, Text: "Whether connections are encrypted by the kernel."},
+		{Key: "DrbdOptions/Net/tls-certificate", Type: String, Scopes: connection, Text: "The certificate for that, by its key serial."},
+		{Key: "DrbdOptions/Net/tls-keyring", Type: String, Scopes: connection, Text: "The keyring for that."},
+		{Key: "DrbdOptions/Net/tls-privkey", Type: String, Scopes: connection, Secret: true, Text: "The private key for that, by its key serial."},
+		{Key: "DrbdOptions/Net/transport", Type: String, Scopes: connection, Text: "The transport: tcp, rdma or lb-tcp."},
+		{Key: "DrbdOptions/Net/use-rle", Type: YesNo, Default: "yes", Scopes: connection, Text: "Whether bitmaps are sent packed."},
+		{Key: "DrbdOptions/Net/verify-alg", Type: String, Scopes: connection, Text: "The checksum that a verify compares."},
+		{Key: "DrbdOptions/PeerDevice/bitmap", Type: YesNo, Default: "yes", Scopes: connection, Text: "Whether a bitmap for the peer is kept."},
+		{Key: "DrbdOptions/PeerDevice/c-delay-target", Type: Integer, Min: 1, Max: 100, Unit: "1/10 seconds", Default: "10", Scopes: connection, Text: "The delay that the speed of a resync is steered for."},
+		{Key: "DrbdOptions/PeerDevice/c-fill-target", Type: Integer, Min: 0, Max: 1048576, Unit: "sectors", Default: "100", Scopes: connection, Text: "How much resync data may be under way."},
+		{Key: "DrbdOptions/PeerDevice/c-max-rate", Type: Integer, Min: 0, Max: 4194304, Unit: "KiB/second", Default: "102400", Scopes: connection, Text: "The highest speed of a resync."},
+		{Key: "DrbdOptions/PeerDevice/c-min-rate", Type: Integer, Min: 0, Max: 4194304, Unit: "KiB/second", Default: "250", Scopes: connection, Text: "The speed that a resync keeps beside other requests."},
+		{Key: "DrbdOptions/PeerDevice/c-plan-ahead", Type: Integer, Min: 0, Max: 300, Unit: "1/10 seconds", Default: "20", Scopes: connection, Text: "How far ahead the speed of a resync is planned; 0: a fixed speed."},
+		{Key: "DrbdOptions/PeerDevice/peer-tiebreaker", Type: YesNo, Default: "yes", Scopes: connection, Text: "Whether the peer counts as a tie-breaker."},
+		{Key: "DrbdOptions/PeerDevice/resync-rate", Type: Integer, Min: 1, Max: 8388608, Unit: "KiB/second", Default: "250", Scopes: connection, Text: "The fixed speed of a resync."},
+		{Key: "DrbdOptions/PeerDevice/resync-without-replication", Type: YesNo, Default: "yes", Scopes: connection, Text: "Whether a resync goes on between nodes that do not replicate to each other."},
+		{Key: "Paths/<path>/<node>", Type: Name, Scopes: NodeConnection | ResourceConnection, Text: "The network interface that a node uses for one path of a connection."},
+		{Key: "PrefNic", Type: Name, Scopes: Controller | Node | Pool | definitions | Resource, PoolFirst: true, Text: "The network interface that replicas are connected over."},
+	}
+}
