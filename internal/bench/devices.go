@@ -1,0 +1,135 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-storage/holdfast/internal/command"
+)
+
+// devices measures the time from a request to a usable device with a filesystem, beside that
+// of the bare commands which make one, on the same disk.
+func (b *bench) devices(ctx context.Context) error {
+	dir, err := b.folder("devices")
+	if err != nil {
+		return err
+	}
+	s, err := b.start(ctx, "up", "--log-level", "warn", "--listen", "ADDR", "--agent-listen", "AGENTS", "--data", dir, "--node", "bench-node")
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	if err := b.awaitPool(ctx, s); err != nil {
+		return err
+	}
+	for _, group := range []string{
+		`{"name":"plain","select_filter":{"place_count":1,"layer_stack":["STORAGE"]}}`,
+		`{"name":"ext4","props":{"FileSystem/Type":"ext4"},"select_filter":{"place_count":1,"layer_stack":["STORAGE"]}}`,
+	} {
+		if _, code, err := call(ctx, http.DefaultClient, http.MethodPost, s.url+"/v1/resource-groups", group); err != nil || code != http.StatusCreated {
+			return fmt.Errorf("create a group: status %d, %w", code, err)
+		}
+	}
+	b.say("\nfrom request to device, 64 MiB on a thin file pool\n")
+	for _, fs := range []string{"plain", "ext4"} {
+		if err := b.device(ctx, s, dir, fs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitPool waits until the node has made its pool known.
+func (b *bench) awaitPool(ctx context.Context, s *server) error {
+	const patience = 30 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, code, err := call(ctx, http.DefaultClient, http.MethodGet, s.url+"/v1/nodes/bench-node/storage-pools/DfltStorPool", "")
+		if err == nil && code == http.StatusOK {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("the pool did not come up: %w", ctx.Err())
+		}
+	}
+}
+
+func (b *bench) device(ctx context.Context, s *server, dir, group string) error {
+	const rounds = 20
+	made, err := s.run(ctx, load{clients: 1, count: rounds, want: http.StatusCreated, request: func(i int) (string, string, string) {
+		return http.MethodPost, "/v1/resource-groups/" + group + "/spawn",
+			fmt.Sprintf(`{"resource_definition_name":"%s-%d","volume_sizes":[65536]}`, group, i)
+	}})
+	if err != nil {
+		return err
+	}
+	gone, err := s.run(ctx, load{clients: 1, count: rounds, want: http.StatusOK, request: func(i int) (string, string, string) {
+		return http.MethodDelete, fmt.Sprintf("/v1/resource-definitions/%s-%d", group, i), ""
+	}})
+	if err != nil {
+		return err
+	}
+	var create, remove []time.Duration
+	for i := range rounds {
+		c, r, err := b.byHand(ctx, filepath.Join(dir, fmt.Sprintf("by-hand-%d", i)), group == "ext4")
+		if err != nil {
+			return err
+		}
+		create, remove = append(create, c), append(remove, r)
+	}
+	slices.Sort(create)
+	slices.Sort(remove)
+	half := rounds / 2
+	b.say("  create, %-6s p50 %9s   bare commands %9s   ratio %.2f\n", group, short(made.at(0.5)), short(create[half]), ratio(made.at(0.5), create[half]))
+	b.say("  delete, %-6s p50 %9s   bare commands %9s   ratio %.2f\n", group, short(gone.at(0.5)), short(remove[half]), ratio(gone.at(0.5), remove[half]))
+	return nil
+}
+
+func ratio(a, b time.Duration) float64 { return a.Seconds() / b.Seconds() }
+
+// byHand makes a device with the tools of the host and takes it away again.
+func (b *bench) byHand(ctx context.Context, file string, ext4 bool) (create, remove time.Duration, err error) {
+	began := time.Now()
+	if _, err := b.tool(ctx, "truncate", "-s", "64M", file); err != nil {
+		return 0, 0, err
+	}
+	defer os.Remove(file) //nolint:errcheck // below the scratch folder
+	dev, err := b.tool(ctx, "losetup", "--find", "--show", "--direct-io=on", file)
+	if err != nil {
+		return 0, 0, err
+	}
+	if ext4 {
+		if _, err := b.tool(ctx, "mkfs.ext4", "-q", dev); err != nil {
+			return 0, 0, err
+		}
+	}
+	if _, err := b.tool(ctx, "sync", dev); err != nil {
+		return 0, 0, err
+	}
+	create = time.Since(began)
+	began = time.Now()
+	if _, err := b.tool(ctx, "losetup", "-d", dev); err != nil {
+		return 0, 0, err
+	}
+	_, err = b.tool(ctx, "rm", file)
+	return create, time.Since(began), err
+}
+
+func (b *bench) tool(ctx context.Context, program string, args ...string) (string, error) {
+	r, err := b.runner.Run(ctx, command.Command{Program: program, Args: args})
+	return strings.TrimSpace(string(r.Stdout)), err
+}

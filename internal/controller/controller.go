@@ -1,0 +1,166 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package controller puts a controller together: the store on its engine, the soft state, the
+// use cases, the agents' sessions and the REST API. It decides nothing by itself.
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/holdfast-storage/holdfast/api/agentpb"
+	"github.com/holdfast-storage/holdfast/internal/catalog"
+	"github.com/holdfast-storage/holdfast/internal/dispatch"
+	"github.com/holdfast-storage/holdfast/internal/inventory"
+	"github.com/holdfast-storage/holdfast/internal/kv"
+	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/observed"
+	"github.com/holdfast-storage/holdfast/internal/resources"
+	"github.com/holdfast-storage/holdfast/internal/rest"
+	"github.com/holdfast-storage/holdfast/internal/schema"
+	"github.com/holdfast-storage/holdfast/internal/store"
+)
+
+// Config is what a controller is made of.
+type Config struct {
+	Engine  kv.Engine // owned by the controller from New on
+	Build   rest.Build
+	Log     *slog.Logger
+	Metrics http.Handler // serves /metrics; nil: that is not there
+
+	StoreSettings []store.Setting
+	Heartbeat     time.Duration // of agents; 0: the default
+	OfflineAfter  time.Duration // of silence; 0: the default
+	Patience      time.Duration // how long a call waits for hosts; 0: the default
+}
+
+// Controller is a controller. Its parts are there from New on; Serve makes it reachable.
+type Controller struct {
+	Store     *store.Store
+	Observed  *observed.State
+	Inventory *inventory.Inventory
+	Catalog   *catalog.Catalog
+	Resources *resources.Resources
+	Dispatch  *dispatch.Server
+	REST      *rest.Server
+
+	log *slog.Logger
+}
+
+// New opens the store and makes the rows that every cluster has. Rows that cannot be used do
+// not keep it from starting: they are logged.
+func New(ctx context.Context, c Config) (*Controller, error) {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	st, err := store.Open(ctx, c.Engine, schema.Collections(), c.StoreSettings...)
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	for _, a := range st.SetAside() {
+		c.Log.Error("a row cannot be used and was set aside", "collection", a.Collection, "key", a.Key, "reason", a.Reason)
+	}
+	if err := schema.Bootstrap(ctx, st, uuid.NewString()); err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare the database: %w", err), st.Close())
+	}
+	k := &Controller{Store: st, Observed: observed.New(time.Now), log: c.Log}
+	k.Dispatch = dispatch.New(dispatch.Config{
+		Store: st, Observed: k.Observed, Destroyed: k.destroyed, Heartbeat: c.Heartbeat, OfflineAfter: c.OfflineAfter, Log: c.Log,
+	})
+	k.Inventory = &inventory.Inventory{Store: st, Observed: k.Observed, Hosts: k.Dispatch, NewID: uuid.NewString}
+	k.Catalog = &catalog.Catalog{Store: st, NewID: uuid.NewString, Now: time.Now}
+	k.Resources = &resources.Resources{
+		Store: st, Observed: k.Observed, Hosts: k.Dispatch, Catalog: k.Catalog, NewID: uuid.NewString, Now: time.Now, Patience: c.Patience,
+	}
+	k.REST = &rest.Server{
+		Store: st, Observed: k.Observed, Inventory: k.Inventory, Catalog: k.Catalog, Resources: k.Resources, Build: c.Build, Log: c.Log,
+		Metrics: c.Metrics,
+	}
+	return k, nil
+}
+
+func (k *Controller) destroyed(ctx context.Context, _ model.NodeKey, gone []dispatch.Gone) error {
+	list := make([]resources.Gone, len(gone))
+	for i, g := range gone {
+		list[i] = resources.Gone(g)
+	}
+	return k.Resources.Destroyed(ctx, list)
+}
+
+// Serve serves agents and clients on two listeners until ctx ends, or one of them fails. It
+// ends gracefully: first the requests under way are answered, within a bound, then the
+// agents' sessions end. It closes the listeners; the store stays open until Close.
+func (k *Controller) Serve(ctx context.Context, agents, clients net.Listener) error {
+	front, stopFront := context.WithCancel(ctx)
+	defer stopFront()
+	back, stopBack := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBack()
+	ended := make(chan error, 3)
+	run := func(part func() error) { go func() { ended <- part() }() }
+	run(func() error { return k.Dispatch.Run(back) })
+	run(func() error { return k.serveAgents(back, agents) })
+	run(func() error {
+		defer stopBack()
+		return k.serveClients(front, clients)
+	})
+	var first error
+	for range cap(ended) {
+		if err := <-ended; first == nil {
+			first = err
+		}
+		stopFront()
+	}
+	return first
+}
+
+// Close closes the store and its engine.
+func (k *Controller) Close() error { return k.Store.Close() }
+
+func (k *Controller) serveAgents(ctx context.Context, l net.Listener) error {
+	const mostMessage = 64 << 20
+	s := grpc.NewServer(
+		grpc.MaxRecvMsgSize(mostMessage),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 10 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+	)
+	agentpb.RegisterAgentServer(s, k.Dispatch)
+	defer context.AfterFunc(ctx, s.Stop)()
+	if err := s.Serve(l); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("serve agents on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+func (k *Controller) serveClients(ctx context.Context, l net.Listener) error {
+	const (
+		readHeader = 10 * time.Second
+		grace      = 10 * time.Second // for requests under way when the controller stops
+	)
+	s := &http.Server{Handler: k.REST.Handler(), ReadHeaderTimeout: readHeader, ErrorLog: slog.NewLogLogger(k.log.Handler(), slog.LevelDebug)}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		<-ctx.Done()
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer cancel()
+		if err := s.Shutdown(last); err != nil {
+			k.log.Warn("requests were cut off by the stop", "error", err)
+		}
+	}()
+	err := s.Serve(l)
+	if !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve clients on %s: %w", l.Addr(), err)
+	}
+	<-stopped
+	return nil
+}
