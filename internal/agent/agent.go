@@ -36,6 +36,9 @@ type agent struct {
 	resources *queue[model.DefinitionKey]
 	pools     *queue[model.PoolKey]
 	saver     *saver // nil when nothing is kept
+
+	asks      chan struct{} // holds one for each ask that is being answered
+	answering sync.WaitGroup
 }
 
 // Run is an agent until ctx ends, which is no error. It returns an error at once when c
@@ -70,6 +73,7 @@ func newAgent(c Config) *agent {
 		settled:  map[model.DefinitionKey]bool{},
 		faults:   map[model.PoolKey]uint32{},
 		out:      newOutbox(),
+		asks:     make(chan struct{}, c.Limits.Asks),
 	}
 	a.heartbeat.Store(int64(5 * time.Second))
 	a.resources = newQueue(c.Limits.PerLane, a.tend)
@@ -97,6 +101,7 @@ func (a *agent) run(ctx context.Context) {
 	defer grace.Stop()
 	a.resources.wait()
 	a.pools.wait()
+	a.answering.Wait()
 	if a.saver != nil {
 		a.saver.last()
 	}
@@ -231,5 +236,5 @@ func backoff(failures uint32, first, most time.Duration) time.Duration {
 
 // spread returns d give or take a fifth.
 func spread(d time.Duration) time.Duration {
-	return d*4/5 + rand.N(d*2/5+1)
+	return d*4/5 + rand.N(d*2/5+1) //nolint:gosec // It spreads load, it guards nothing.
 }

@@ -45,6 +45,10 @@ type Pool struct {
 	Name     string
 	Provider model.Provider
 	Props    model.Props
+
+	// Identity is the mark that the pool is known to carry, from an earlier look at it; empty
+	// when it is not known yet. A place with another mark, or none, is not the pool.
+	Identity string
 }
 
 // Want is what the host shall have of one resource.
@@ -81,5 +85,6 @@ type Space struct {
 	Allocated   int64 // by the volumes of ours
 	Granularity int64 // volumes are rounded up to multiples of it
 	Snapshots   bool  // the pool can make them
+	Identity    string // the mark that the pool carries; empty for none
 	Volumes     []pool.ID
 }

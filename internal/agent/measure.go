@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-storage/holdfast/api/agentpb"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
-	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
 )
 
@@ -37,7 +36,7 @@ func (a *agent) measure(ctx context.Context, k model.PoolKey) next {
 	}
 	s := poolStatus(assigned.GetName(), space, err)
 	looked := err == nil && a.set.confirmed
-	if looked {
+	if looked && space != nil {
 		// A volume that was assigned before or after the look is not unknown: it may have been
 		// made, or destroyed and forgotten, meanwhile.
 		after := a.volumesOf(k)
@@ -86,24 +85,32 @@ func (a *agent) wakeFailed(k model.PoolKey) {
 	}
 }
 
-// space asks the host about a pool by look, for a limited time.
-func (a *agent) space(ctx context.Context, p *agentpb.Pool, look func(context.Context, Pool) (Space, error)) (Space, error) {
+// space asks the host about a pool by look, for a limited time. There is none of a pool of
+// replicas without storage.
+func (a *agent) space(ctx context.Context, p *agentpb.Pool, look func(context.Context, Pool) (Space, error)) (*Space, error) {
 	wanted, err := a.read.pool(p)
 	if err != nil {
-		return Space{}, err
+		return nil, err
 	}
 	if wanted.Provider == model.Diskless {
-		return Space{}, errs.New(errs.Invalid, errs.StoragePool, "pool %s has no storage to look at", p.GetName())
+		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.limits.Inspect)
 	defer cancel()
-	return look(ctx, wanted)
+	space, err := look(ctx, wanted)
+	if err != nil {
+		return nil, err
+	}
+	return &space, nil
 }
 
 // poolStatus is the status of a pool without its unknown volumes.
-func poolStatus(name string, s Space, err error) *agentpb.PoolStatus {
-	if err != nil {
+func poolStatus(name string, s *Space, err error) *agentpb.PoolStatus {
+	switch {
+	case err != nil:
 		return &agentpb.PoolStatus{Name: clip(name), Faults: []string{messageOf(err)}}
+	case s == nil:
+		return &agentpb.PoolStatus{Name: clip(name)}
 	}
 	return &agentpb.PoolStatus{
 		Name: clip(name), Total: &s.Total, Free: &s.Free, Allocated: &s.Allocated,

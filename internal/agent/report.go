@@ -20,14 +20,21 @@ const mostUnanswered = 3
 
 // report sends what is unsent, and heartbeats, until the session has to end. It returns why.
 func (s *session) report(ctx context.Context) error {
-	most := s.limits.Batch
-	unanswered := uint32(0)
+	most, unanswered := s.limits.Batch, uint32(0)
+	heartbeat, sent := true, time.Time{} // the first report comes at once
 	for {
 		b := s.out.take(most)
+		if b.empty() && !heartbeat {
+			var err error
+			if heartbeat, err = s.waitToReport(ctx, sent); err != nil {
+				return err
+			}
+			continue
+		}
 		err := s.send(ctx, b)
 		switch {
 		case err == nil:
-			unanswered = 0
+			unanswered, heartbeat, sent = 0, false, time.Now()
 		case ctx.Err() != nil || sessionEnded(err):
 			return err
 		default:
@@ -40,25 +47,23 @@ func (s *session) report(ctx context.Context) error {
 				return fmt.Errorf("the controller did not answer %d reports: %w", unanswered, err)
 			}
 			pause(ctx, backoff(unanswered, s.limits.RedialFirst, s.limits.RedialMost))
-			continue
-		}
-		if err := s.nextReport(ctx); err != nil {
-			return err
 		}
 	}
 }
 
-// nextReport waits until there is something to send, or the heartbeat is due.
-func (s *session) nextReport(ctx context.Context) error {
-	timer := time.NewTimer(time.Duration(s.heartbeat.Load()))
+// waitToReport waits until something may be unsent, or a heartbeat is due after the last
+// report.
+func (s *session) waitToReport(ctx context.Context, sent time.Time) (heartbeat bool, err error) {
+	timer := time.NewTimer(time.Until(sent.Add(time.Duration(s.heartbeat.Load()))))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	case <-s.out.kick:
+		return false, nil
 	case <-timer.C:
+		return true, nil
 	}
-	return nil
 }
 
 func (s *session) send(ctx context.Context, b *batch) error {

@@ -31,7 +31,7 @@ const (
 	savedFormat = "holdfast-assigned-1"
 )
 
-var errSaved = errors.New("it is not a whole file of assignments") //nolint:gochecknoglobals // An error value.
+var errSaved = errors.New("it is not a whole file of assignments")
 
 // marshalSaved writes the set of a node.
 func marshalSaved(node string, set, strays *agentpb.Assignments) ([]byte, error) {
@@ -84,7 +84,7 @@ func (a *agent) loadState() (unlock func(), err error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, savedName)
-	b, err := os.ReadFile(path) //nolint:gosec // The directory is the operator's choice.
+	b, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -133,7 +133,7 @@ func (a *agent) snapshot() ([]byte, error) {
 
 // lockDir takes dir for this process until unlock is called.
 func lockDir(dir string) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // As above.
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the state directory: %w", err)
 	}
@@ -202,7 +202,7 @@ func (s *saver) write() error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(s.dir, savedName+".new"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) //nolint:gosec // As above.
+	f, err := os.OpenFile(filepath.Join(s.dir, savedName+".new"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func writeSync(f *os.File, b []byte) error {
 }
 
 func syncDir(dir string) error {
-	d, err := os.Open(dir) //nolint:gosec // As above.
+	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}

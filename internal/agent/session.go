@@ -27,27 +27,25 @@ var errUnknownSession = errors.New("the controller has ended the session")
 type session struct {
 	*agent
 	client agentpb.AgentClient
-	asks   chan struct{} // holds one for each ask that is being answered
-
-	id atomic.Pointer[string] // what the controller calls the session; nil until its first message
+	id     atomic.Pointer[string] // what the controller calls the session; nil until its first message
 }
 
 // dial holds sessions, one after the other, until ctx ends.
 func (a *agent) dial(ctx context.Context) {
 	var failures uint32
-	var last string
+	last := map[string]string{} // by address: what was logged
 	for i := 0; ctx.Err() == nil; i++ {
 		address := a.cfg.Addresses[i%len(a.cfg.Addresses)]
 		began := time.Now()
-		err := a.connect(ctx, address)
+		opened, err := a.connect(ctx, address)
 		if ctx.Err() != nil {
 			return
 		}
 		if time.Since(began) > a.limits.RedialMost {
 			failures = 0
 		}
-		if text := explain(err); text != last {
-			last = text
+		if text := explain(err); opened || text != last[address] {
+			last[address] = text
 			a.log.Warn("no session with the controller", "address", address, "error", text)
 		}
 		if (i+1)%len(a.cfg.Addresses) != 0 {
@@ -84,17 +82,17 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// connect holds one session and returns why it ended.
-func (a *agent) connect(ctx context.Context, address string) error {
+// connect holds one session and returns whether there was one, and why it ended.
+func (a *agent) connect(ctx context.Context, address string) (opened bool, err error) {
 	conn, err := a.cfg.Dial(address)
 	if err != nil {
-		return fmt.Errorf("dial %s: %w", address, err)
+		return false, fmt.Errorf("dial %s: %w", address, err)
 	}
 	defer func() { _ = conn.Close() }()
 	ctx, cancel := context.WithCancelCause(ctx)
-	s := &session{agent: a, client: agentpb.NewAgentClient(conn), asks: make(chan struct{}, a.limits.Asks)}
-	var tasks sync.WaitGroup
-	defer tasks.Wait()
+	s := &session{agent: a, client: agentpb.NewAgentClient(conn)}
+	var reporting sync.WaitGroup
+	defer reporting.Wait()
 	defer cancel(nil)
 	stop := time.AfterFunc(a.limits.Call, func() {
 		cancel(fmt.Errorf("the controller sent nothing within %s", a.limits.Call))
@@ -104,17 +102,18 @@ func (a *agent) connect(ctx context.Context, address string) error {
 		stop.Stop()
 		a.log.Info("session with the controller", "address", address, "session", *s.id.Load())
 		a.out.resend()
-		tasks.Go(func() { cancel(s.report(ctx)) })
-	}, &tasks)
+		opened = true
+		reporting.Go(func() { cancel(s.report(ctx)) })
+	})
 	if cause := context.Cause(ctx); cause != nil {
-		return cause
+		err = cause
 	}
-	return err
+	return opened, err
 }
 
 // receive takes assignments until the stream ends. first is called once the first message
 // was taken over.
-func (s *session) receive(ctx context.Context, first func(), tasks *sync.WaitGroup) error {
+func (s *session) receive(ctx context.Context, first func()) error {
 	stream, err := s.client.Session(ctx, s.hello(), grpc.MaxCallRecvMsgSize(s.limits.Message))
 	if err != nil {
 		return err
@@ -132,7 +131,7 @@ func (s *session) receive(ctx context.Context, first func(), tasks *sync.WaitGro
 			first()
 		}
 		for _, ask := range m.GetAsks() {
-			tasks.Go(func() { s.answer(ctx, ask) })
+			s.answering.Go(func() { s.answer(ctx, ask) })
 		}
 	}
 }

@@ -6,6 +6,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-storage/holdfast/api/agentpb"
@@ -78,8 +79,10 @@ func (a *agent) tended(
 		a.attempts[k]++
 		n.delay = backoff(a.attempts[k], a.limits.RetryFirst, a.limits.RetryMost)
 		s.State, s.Failure = agentpb.ResourceStatus_FAILED, tried(failure, a.attempts[k], time.Now().Add(n.delay))
-		a.log.Warn("resource failed", "resource", r.GetName(), "step", failure.GetStep(), "error", failure.GetMessage(),
-			"attempts", a.attempts[k], "next_try", n.delay)
+		if failure.GetMessage() != before.GetFailure().GetMessage() {
+			a.log.Warn("resource failed; it will be tried again", "resource", r.GetName(), "step", failure.GetStep(),
+				"error", failure.GetMessage(), "attempts", a.attempts[k])
+		}
 		if r.GetDestroy() {
 			n.class = destroying
 		}
@@ -88,7 +91,7 @@ func (a *agent) tended(
 		n = next{}
 	}
 	a.out.putResource(k, s)
-	if now == r && !a.settled[k] || shapeOf(before) != shapeOf(s) {
+	if now == r && !a.settled[k] || !sameSizes(before, s) {
 		a.measureSoon(r)
 	}
 	if now == r && failure == nil {
@@ -113,13 +116,11 @@ func statusOf(r *agentpb.Resource, result *Result) *agentpb.ResourceStatus {
 	return s
 }
 
-// shapeOf is what of a resource takes room in its pools.
-func shapeOf(s *agentpb.ResourceStatus) string {
-	var shape string
-	for _, v := range s.GetVolumes() {
-		shape += fmt.Sprintf("%d:%d ", v.GetNumber(), v.GetUsable())
-	}
-	return shape
+// sameSizes tells whether two statuses of a resource take the same room in its pools.
+func sameSizes(a, b *agentpb.ResourceStatus) bool {
+	return slices.EqualFunc(a.GetVolumes(), b.GetVolumes(), func(v, w *agentpb.VolumeStatus) bool {
+		return v.GetNumber() == w.GetNumber() && v.GetUsable() == w.GetUsable()
+	})
 }
 
 // measureSoon has the pools of r looked at, once for many changes. The caller holds a.mu.

@@ -21,6 +21,12 @@ type reader struct {
 	unsupportedLayers    map[model.Layer]string
 }
 
+// poolSet is the pools that are assigned, as far as reading a resource needs it.
+type poolSet interface {
+	pool(k model.PoolKey) *agentpb.Pool // nil for one that is not assigned
+	identity(k model.PoolKey) string
+}
+
 func (r reader) pool(p *agentpb.Pool) (Pool, error) {
 	name, err := model.ParsePoolName(p.GetName())
 	if err != nil {
@@ -30,7 +36,7 @@ func (r reader) pool(p *agentpb.Pool) (Pool, error) {
 	if err != nil {
 		return Pool{}, err
 	}
-	if !slices.Contains(r.providers, provider) {
+	if provider != model.Diskless && !slices.Contains(r.providers, provider) {
 		return Pool{}, unsupported(errs.New(errs.Unsupported, errs.StoragePool, "this host cannot serve pool %s", name).
 			About(errs.Provider), "provider "+string(provider), r.unsupportedProviders[provider])
 	}
@@ -104,7 +110,9 @@ func (r reader) volume(
 	if err != nil {
 		return w, err
 	}
-	w.Pool = &p
+	if p.Provider != model.Diskless {
+		w.Pool = &p
+	}
 	return w, nil
 }
 

@@ -90,7 +90,7 @@ func (a *Agent) dial(address string) (agent.Conn, error) {
 // wire stands between the agent and its connections.
 type wire struct {
 	mu       sync.Mutex
-	running  context.Context //nolint:containedctx // Calls that are held up must end with the run, not with their deadlines.
+	running  context.Context // calls that are held up end with the run, not with their deadlines
 	silenced chan struct{}   // closed by speak; nil when the agent may speak
 	open     *wired
 	assigned []*agentpb.Assignments

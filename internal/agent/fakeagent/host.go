@@ -10,8 +10,6 @@ import (
 	"slices"
 	"sync"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/holdfast-storage/holdfast/api/agentpb"
 	"github.com/holdfast-storage/holdfast/internal/agent"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
@@ -246,7 +244,7 @@ func (h *Host) seen(w agent.Want) agent.Result {
 	for _, v := range w.Volumes {
 		s := &agentpb.VolumeStatus{
 			Number: v.Number, DevicePath: fmt.Sprintf("/dev/fake/%s/%d", w.Resource, v.Number),
-			InUse: proto.Bool(len(users) > 0), Holders: slices.Clone(users),
+			InUse: new(len(users) > 0), Holders: slices.Clone(users),
 		}
 		switch {
 		case w.Destroy || v.Destroy:
@@ -254,14 +252,14 @@ func (h *Host) seen(w agent.Want) agent.Result {
 				continue
 			}
 		case v.Pool == nil:
-			s.Usable, s.DiskState = proto.Int64(v.Size), "Diskless"
+			s.Usable, s.DiskState = new(v.Size), "Diskless"
 		}
 		if v.Pool != nil {
 			have := h.find(w, v)
 			if have == nil {
 				continue
 			}
-			s.Usable, s.Allocated = proto.Int64(have.size), proto.Int64(have.allocated())
+			s.Usable, s.Allocated = new(have.size), new(have.allocated())
 			s.BackingPath = fmt.Sprintf("/fake/%s/%s", v.Pool.Name, pool.ID{Resource: w.Resource, Volume: int(v.Number)}.Name())
 			if slices.Contains(w.Layers, model.DRBD) {
 				s.DiskState = "UpToDate"

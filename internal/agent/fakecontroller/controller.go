@@ -59,7 +59,7 @@ type Session struct {
 // Start returns a controller that serves until Stop.
 func Start(opts ...grpc.ServerOption) *Controller {
 	c := &Controller{
-		server:   grpc.NewServer(opts...),
+		server:   grpc.NewServer(append(opts, grpc.WaitForHandlers(true))...),
 		listener: bufconn.Listen(1 << 20),
 		opened:   make(chan *Session, 1000),
 		nodes:    map[string]*Node{},

@@ -85,6 +85,7 @@ const (
 	NotWritable   Reason = "cannot be written"
 	Full          Reason = "is full"
 	WrongIdentity Reason = "belongs to another pool"
+	LostIdentity  Reason = "has lost its identity" // Something else lies there: a file system that is not mounted, most likely.
 	Unreadable    Reason = "cannot be read"
 )
 

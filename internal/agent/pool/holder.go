@@ -20,16 +20,22 @@ const (
 type Holder struct {
 	Kind HolderKind
 	Name string // Process, mount point, or device on top.
-	PID  int    // Of the process for Opened, and of one process that sees the mount for Mounted; otherwise zero.
+	PID  int    // Of the process for Opened, and of one process that sees the mount for Mounted. Zero when it is not known.
 }
 
 // String returns the holder as people read it.
 func (h Holder) String() string {
+	seen := func(format string) string {
+		if h.PID == 0 {
+			return ""
+		}
+		return fmt.Sprintf(format, h.PID)
+	}
 	switch h.Kind {
 	case Opened:
-		return fmt.Sprintf("open by %s (pid %d)", h.Name, h.PID)
+		return "open by " + h.Name + seen(" (pid %d)")
 	case Mounted:
-		return fmt.Sprintf("mounted at %s (seen by pid %d)", h.Name, h.PID)
+		return "mounted at " + h.Name + seen(" (seen by pid %d)")
 	case Stacked:
 		return "below " + h.Name
 	case Claimed:

@@ -184,26 +184,40 @@ func (l *looker) swaps() error {
 	return nil
 }
 
-// loops notes loop devices that lie on other block devices: the kernel does not list them as holders.
+// loops notes the loop devices, and those that lie on other block devices as users of them: the kernel does not list them as holders.
 func (l *looker) loops() error {
-	block := filepath.Join(l.sys, "block")
+	var err error
+	l.table.loops, err = Loops(l.sys)
+	for _, loop := range l.table.loops {
+		if below, ok := blockDevice(loop.Backing); ok {
+			l.table.devices[below] = append(l.table.devices[below], pool.Holder{Kind: pool.Stacked, Name: loop.Name})
+		}
+	}
+	return err
+}
+
+// Loops returns the loop devices that are bound, in no order. They are read from sysfs, mounted at sys, and not opened.
+func Loops(sys string) ([]Loop, error) {
+	block := filepath.Join(sys, "block")
 	devices, err := names(block)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var loops []Loop
 	for _, name := range devices {
 		if !strings.HasPrefix(name, "loop") {
 			continue
 		}
 		backing, err := os.ReadFile(filepath.Join(block, name, "loop/backing_file"))
-		if err != nil {
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 			continue // Not bound, or no more.
 		}
-		if below, ok := blockDevice(strings.TrimSuffix(string(backing), "\n")); ok {
-			l.table.devices[below] = append(l.table.devices[below], pool.Holder{Kind: pool.Stacked, Name: name})
+		if err != nil {
+			return nil, err
 		}
+		loops = append(loops, Loop{Name: name, Backing: strings.TrimSuffix(string(backing), "\n")})
 	}
-	return nil
+	return loops, nil
 }
 
 // blockDevice returns the number of the block device at a path under /dev, the only place that cannot hang.

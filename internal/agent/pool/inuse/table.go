@@ -30,7 +30,17 @@ type Table struct {
 	sys     string
 	devices map[uint64][]pool.Holder
 	files   map[File][]pool.Holder
+	loops   []Loop
 }
+
+// Loop is a loop device that is bound to something.
+type Loop struct {
+	Name    string // As in /sys/block.
+	Backing string // Path of what is under it as the kernel shows it: " (deleted)" is added to that of an unlinked file.
+}
+
+// Loops returns all loop devices that are bound, in no order. The caller must not change the slice.
+func (t *Table) Loops() []Loop { return t.loops }
 
 // Device returns who uses a block device or one of its partitions. The device is given as stat reports it in Rdev.
 func (t *Table) Device(rdev uint64) ([]pool.Holder, error) {

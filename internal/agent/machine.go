@@ -1,0 +1,199 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"sync"
+
+	"github.com/holdfast-storage/holdfast/api/agentpb"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/stack"
+	"github.com/holdfast-storage/holdfast/internal/command"
+	"github.com/holdfast-storage/holdfast/internal/errs"
+	"github.com/holdfast-storage/holdfast/internal/model"
+)
+
+// Machine is the real [Host]: it makes volumes on the drivers of this machine's pools.
+type Machine struct {
+	open  func(Pool) (pool.Driver, error)
+	stack *stack.Stack
+
+	mu      sync.Mutex
+	drivers map[model.PoolKey]opened
+}
+
+// opened is the driver of a pool, and what it was opened for.
+type opened struct {
+	pool   Pool
+	driver pool.Driver
+}
+
+// NewMachine returns the machine that this process runs on. open makes the driver of a pool;
+// it only builds it and touches nothing that can hang. It is called again when the
+// assignment of the pool changes.
+func NewMachine(open func(Pool) (pool.Driver, error), runner command.Runner) *Machine {
+	m := &Machine{open: open, drivers: map[model.PoolKey]opened{}}
+	m.stack = stack.New(m, runner)
+	return m
+}
+
+// Driver implements stack.Pools for the pools of the assignments that were applied last.
+func (m *Machine) Driver(name, provider string) (pool.Driver, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o, ok := m.drivers[poolKey(name)]
+	if !ok || provider != "" && provider != string(o.pool.Provider) {
+		return nil, &pool.NotFoundError{Pool: name}
+	}
+	return o.driver, nil
+}
+
+// Apply implements Host.
+func (m *Machine) Apply(ctx context.Context, w Want) (Result, error) {
+	wish, err := m.wish(w)
+	if err != nil {
+		return Result{}, err
+	}
+	if w.ExistingOnly {
+		if err := m.requireAll(ctx, wish); err != nil {
+			return Result{}, err
+		}
+	}
+	r, err := m.stack.Apply(ctx, wish)
+	if err != nil {
+		return Result{}, err
+	}
+	return resultOf(r), nil
+}
+
+// Inspect implements Host.
+func (m *Machine) Inspect(ctx context.Context, w Want) (Result, error) {
+	wish, err := m.wish(w)
+	if err != nil {
+		return Result{}, err
+	}
+	r, err := m.stack.Inspect(ctx, wish)
+	if err != nil {
+		return Result{}, err
+	}
+	return resultOf(r), nil
+}
+
+// Measure implements Host.
+func (m *Machine) Measure(ctx context.Context, p Pool) (Space, error) {
+	d, err := m.driver(p)
+	if err != nil {
+		return Space{}, err
+	}
+	return spaceOf(ctx, d)
+}
+
+// Check implements Host. The pool is looked at by a driver of its own, so that a check of
+// other properties of a pool that is in use changes nothing for its users.
+func (m *Machine) Check(ctx context.Context, p Pool) (Space, error) {
+	d, err := m.open(p)
+	if err != nil {
+		return Space{}, err
+	}
+	if c, ok := d.(pool.Checker); ok {
+		if err := c.Check(ctx); err != nil {
+			return Space{}, err
+		}
+	}
+	return spaceOf(ctx, d)
+}
+
+// wish turns w into what the stack is asked for, with the drivers of its pools at hand.
+func (m *Machine) wish(w Want) (stack.Want, error) {
+	if len(w.Layers) != 1 || w.Layers[0] != model.Storage {
+		return stack.Want{}, errs.New(errs.Unsupported, errs.Resource, "resource %s has the layers %v", w.Resource, w.Layers).
+			Because("this host makes volumes of the layer %s alone", model.Storage)
+	}
+	wish := stack.Want{Resource: w.Resource, Destroy: w.Destroy}
+	for _, v := range w.Volumes {
+		if v.Pool == nil {
+			if w.Destroy || v.Destroy {
+				continue
+			}
+			return stack.Want{}, errs.New(errs.Unsupported, errs.Resource, "volume %d of resource %s has no storage pool", v.Number, w.Resource).
+				Because("a replica without storage needs the layer %s", model.DRBD)
+		}
+		if _, err := m.driver(*v.Pool); err != nil {
+			return stack.Want{}, err
+		}
+		vw := stack.VolumeWant{
+			Number: int(v.Number), Destroy: v.Destroy, Pool: v.Pool.Name, Provider: string(v.Pool.Provider), Size: v.Size,
+		}
+		if v.Filesystem != nil {
+			vw.Filesystem = &stack.Filesystem{Type: v.Filesystem.GetType(), MkfsParams: v.Filesystem.GetMkfsParams()}
+		}
+		wish.Volumes = append(wish.Volumes, vw)
+	}
+	return wish, nil
+}
+
+// driver returns the driver of p, made anew when the pool is another than before.
+func (m *Machine) driver(p Pool) (pool.Driver, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := poolKey(p.Name)
+	if o, ok := m.drivers[k]; ok && o.pool.Provider == p.Provider && o.pool.Props.Equal(p.Props) {
+		return o.driver, nil
+	}
+	d, err := m.open(p)
+	if err != nil {
+		return nil, err
+	}
+	m.drivers[k] = opened{pool: p, driver: d}
+	return d, nil
+}
+
+// requireAll refuses a wish of which a volume does not exist.
+func (m *Machine) requireAll(ctx context.Context, wish stack.Want) error {
+	have, err := m.stack.Inspect(ctx, wish)
+	if err != nil {
+		return err
+	}
+	exists := make(map[int]bool, len(have.Volumes))
+	for _, v := range have.Volumes {
+		exists[v.Number] = true
+	}
+	for _, v := range wish.Volumes {
+		if !exists[v.Number] && !v.Destroy {
+			return &pool.NotFoundError{Pool: v.Pool, ID: pool.ID{Resource: wish.Resource, Volume: v.Number}}
+		}
+	}
+	return nil
+}
+
+func resultOf(r stack.Result) Result {
+	var result Result
+	for _, v := range r.Volumes {
+		result.Volumes = append(result.Volumes, &agentpb.VolumeStatus{
+			Number: int32(v.Number), DevicePath: v.DevicePath, Usable: new(v.Usable), Allocated: new(v.Allocated),
+			InUse: new(v.InUse), Holders: v.Holders,
+		})
+	}
+	return result
+}
+
+// spaceOf asks d for all that there is to know of its pool. It is all or nothing: figures of
+// different times do not add up.
+func spaceOf(ctx context.Context, d pool.Driver) (Space, error) {
+	space, err := d.Space(ctx)
+	if err != nil {
+		return Space{}, err
+	}
+	volumes, err := d.List(ctx)
+	if err != nil {
+		return Space{}, err
+	}
+	s := Space{Total: space.Total, Free: space.Free}
+	for _, v := range volumes {
+		s.Allocated += v.Allocated
+		s.Volumes = append(s.Volumes, v.ID)
+	}
+	return s, nil
+}

@@ -1,0 +1,179 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package file
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
+)
+
+const (
+	// A passing look by udev is waited for this often and this long.
+	passingTries = 20
+	passingPause = 100 * time.Millisecond
+)
+
+// devicePath returns the path of a device's node.
+func devicePath(name string) string { return filepath.Join(devDir, name) }
+
+// Open implements pool.Driver.
+func (p *Pool) Open(ctx context.Context, id pool.ID) (pool.Device, error) {
+	f, end, err := p.begin(ctx, id)
+	if err != nil {
+		return pool.Device{}, err
+	}
+	defer end()
+	e, ok, err := p.find(f, id)
+	if err != nil {
+		return pool.Device{}, err
+	}
+	if !ok {
+		return pool.Device{}, &pool.NotFoundError{Pool: p.c.Name, ID: id}
+	}
+	device, err := p.open(ctx, f, e)
+	if err != nil {
+		return pool.Device{}, fmt.Errorf("open volume %s of pool %s: %w", id, p.c.Name, err)
+	}
+	return device, nil
+}
+
+func (p *Pool) open(ctx context.Context, f *folder, e entry) (pool.Device, error) {
+	name, err := p.loops.find(f.uuid, e, listLoops)
+	if err != nil {
+		return pool.Device{}, err
+	}
+	if name == "" {
+		file, err := f.open(e.name, unix.O_RDWR, 0)
+		if err != nil {
+			return pool.Device{}, err
+		}
+		defer func() { _ = file.Close() }()
+		if name, err = p.loops.attach(ctx, f.uuid, file); err != nil {
+			return pool.Device{}, err
+		}
+		p.loops.remember(e.file, hint{name: name, seq: sequence(name)})
+	}
+	// A device that was found may be older than the file's size: the agent may have ended in the midst of Grow.
+	if err := p.loops.fit(name, e.size); err != nil {
+		return pool.Device{}, err
+	}
+	size, err := p.loops.size(name)
+	if err != nil {
+		return pool.Device{}, err
+	}
+	return pool.Device{Path: devicePath(name), Size: size}, nil
+}
+
+// Close implements pool.Driver.
+func (p *Pool) Close(ctx context.Context, id pool.ID) error {
+	f, end, err := p.begin(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return p.release(ctx, f, id, false)
+}
+
+// Remove implements pool.Driver.
+func (p *Pool) Remove(ctx context.Context, id pool.ID) error {
+	f, end, err := p.begin(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return p.remove(ctx, f, id)
+}
+
+func (p *Pool) remove(ctx context.Context, f *folder, id pool.ID) error {
+	entries, err := p.entries(f, id)
+	if err != nil {
+		return err
+	}
+	if err := p.release(ctx, f, id, true); err != nil || len(entries) == 0 {
+		return err
+	}
+	for _, e := range entries {
+		if err := unix.Unlinkat(f.fd(), e.name, 0); err != nil {
+			return p.unwritable("remove volume "+id.String(), err)
+		}
+		p.loops.forget(e.file)
+	}
+	if err := f.dir.Sync(); err != nil {
+		return p.unwritable("remove volume "+id.String(), err)
+	}
+	return nil
+}
+
+// release takes the devices of a volume down. It refuses when anyone uses them or, if the file is to be removed, the file.
+func (p *Pool) release(ctx context.Context, f *folder, id pool.ID, removing bool) error {
+	if idle, err := p.idle(f, id, removing); err != nil || idle {
+		return err
+	}
+	for try := 1; ; try++ {
+		u, err := p.usage(ctx, f, id)
+		if err != nil {
+			return fmt.Errorf("look who uses volume %s of pool %s: %w", id, p.c.Name, err)
+		}
+		holders := u.device
+		if removing {
+			holders = append(holders, u.file...)
+		}
+		if len(holders) == 0 {
+			if holders, err = p.detach(u.bound); err != nil {
+				return fmt.Errorf("close volume %s of pool %s: %w", id, p.c.Name, err)
+			}
+		}
+		if len(holders) == 0 {
+			return nil
+		}
+		if try == passingTries || slices.ContainsFunc(holders, lasting) {
+			return &pool.InUseError{ID: id, Holders: holders}
+		}
+		if err := pause(ctx, passingPause); err != nil {
+			return err
+		}
+	}
+}
+
+// idle tells whether there is surely nothing to take down and nobody to look for.
+func (p *Pool) idle(f *folder, id pool.ID, removing bool) (bool, error) {
+	entries, err := p.entries(f, id)
+	if err != nil || removing && len(entries) > 0 {
+		return false, err
+	}
+	all, err := inuse.Loops(sysDir)
+	if err != nil {
+		return false, fmt.Errorf("look for loop devices: %w", err)
+	}
+	return !slices.ContainsFunc(all, func(loop inuse.Loop) bool { return named(loop, id) }), nil
+}
+
+// detach takes devices down and returns whoever kept one.
+func (p *Pool) detach(devices []bound) ([]pool.Holder, error) {
+	for _, d := range devices {
+		holder, err := p.loops.detach(d.name, func(info *unix.LoopInfo64) bool { return owned(info, d.uuid) && under(info, d.file) })
+		if err != nil {
+			return nil, err
+		}
+		if holder != nil {
+			return []pool.Holder{*holder}, nil
+		}
+	}
+	return nil, nil
+}
+
+// lasting tells whether a holder will not be gone in a moment. Udev will: it looks at each device that changes. So will a look of our own.
+func lasting(h pool.Holder) bool {
+	return h.Kind != pool.Opened || h.PID != 0 && h.PID != os.Getpid() && !strings.Contains(h.Name, "udev")
+}

@@ -1,0 +1,117 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package file_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/file"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/pooltest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// folder makes a pool's directory on a mounted filesystem.
+func folder(t *testing.T, mount string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(mount, "pool-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func open(t *testing.T, c file.Config) *file.Pool {
+	t.Helper()
+	if c.Name == "" {
+		c.Name, c.Node = "p", "n1"
+	}
+	p, err := file.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestDriver(t *testing.T) {
+	for _, fstype := range []string{"ext4", "xfs", "btrfs", "tmpfs"} {
+		for _, thin := range []bool{false, true} {
+			provider := "FILE"
+			if thin {
+				provider = "FILE_THIN"
+			}
+			t.Run(fstype+"/"+provider, func(t *testing.T) {
+				programs := []string{"losetup", "mkfs.ext4"}
+				if fstype != "tmpfs" {
+					programs = append(programs, "mkfs."+fstype)
+				}
+				pooltest.NeedHost(t, programs...)
+				mount := pooltest.Mount(t, fstype, 1<<30)
+				pooltest.Suite{
+					New: func(t *testing.T) pooltest.Fixture {
+						dir := folder(t, mount)
+						return pooltest.Fixture{
+							Open:    func(t *testing.T) pool.Driver { return open(t, file.Config{Dir: dir, Thin: thin}) },
+							Uses:    pooltest.DeviceUses(),
+							Foreign: func(t *testing.T) func(*testing.T) { return plant(t, dir) },
+						}
+					},
+					Granularity: file.Granularity,
+					Thin:        thin,
+					RealDevices: true,
+				}.Run(t)
+			})
+		}
+	}
+}
+
+// plant puts files of others into a pool, with names that are nearly ours.
+func plant(t *testing.T, dir string) func(*testing.T) {
+	t.Helper()
+	names := []string{
+		"db_00000", "db_00000.img", "db_0000.volume", "db_000000.new", "db_00000.volume.bak", "DB_00000.volume", ".db_00000.new", "db-00000.volume",
+		"db_65535.volume", "db.volume", "db_00000.new~", "lost+found", "_.new",
+	}
+	for _, name := range names {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Right names, but not regular files.
+	for _, name := range []string{"web_00000.volume", "web_00001.new"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("db_00000", filepath.Join(dir, "web_00002.volume")); err != nil {
+		t.Fatal(err)
+	}
+	return func(t *testing.T) {
+		t.Helper()
+		for _, name := range names {
+			if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != name {
+				t.Errorf("foreign file %s: %q, %v", name, text, err)
+			}
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if !strings.HasPrefix(e.Name(), "web_") && e.Name() != ".holdfast-pool" && !slices.Contains(names, e.Name()) {
+				t.Errorf("%s was left", e.Name())
+			}
+		}
+		if len(entries) != len(names)+4 {
+			t.Errorf("%d entries, want %d", len(entries), len(names)+4)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pooltest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/command"
+)
+
+// NeedHost skips a test that works on real block devices where that is not possible.
+func NeedHost(t testing.TB, programs ...string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root for loop devices and mounts")
+	}
+	if _, err := os.Stat("/dev/loop-control"); err != nil {
+		t.Skipf("needs loop devices: %v", err)
+	}
+	for _, program := range programs {
+		if _, err := (&command.Exec{}).Run(t.Context(), command.Command{Program: "sh", Args: []string{"-c", `command -v "$1"`, "sh", program}}); err != nil {
+			t.Skipf("needs %s", program)
+		}
+	}
+}
+
+// Run runs a program on the host and fails the test when it fails.
+func Run(t testing.TB, program string, args ...string) string {
+	t.Helper()
+	res, err := (&command.Exec{}).Run(t.Context(), command.Command{Program: program, Args: args})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(res.Stdout))
+}
+
+// Mount makes a filesystem of a type in a sparse file and mounts it for the test. It looks in the end that nothing is left of it.
+func Mount(t testing.TB, fstype string, size int64) (dir string) {
+	t.Helper()
+	// Short and without symbolic links, unlike some temporary directories.
+	base, err := os.MkdirTemp("/tmp", "holdfast-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(base); err != nil {
+			t.Error(err)
+		}
+	})
+	dir = filepath.Join(base, "mnt")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if fstype == "tmpfs" {
+		if err := unix.Mount("tmpfs", dir, fstype, 0, ""); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		mountImage(t, filepath.Join(base, "image"), dir, fstype, size)
+	}
+	t.Cleanup(func() {
+		if left := loopsOver(t, dir); len(left) > 0 {
+			t.Errorf("loop devices are left: %v", left)
+		}
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+	return dir
+}
+
+func mountImage(t testing.TB, image, dir, fstype string, size int64) {
+	t.Helper()
+	f, err := os.Create(image) //nolint:gosec // Of the test.
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Truncate(size); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mkfs := map[string][]string{
+		"ext4":  {"mkfs.ext4", "-q", "-F", "-m", "0"},
+		"xfs":   {"mkfs.xfs", "-q"},
+		"btrfs": {"mkfs.btrfs", "-q"},
+	}[fstype]
+	Run(t, mkfs[0], append(mkfs[1:], image)...)
+	Run(t, "mount", "-t", fstype, "-o", "loop", image, dir)
+}
+
+// loopsOver returns the loop devices that are bound to files in a folder.
+func loopsOver(t testing.TB, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, file := range files {
+		if backing, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(backing), dir+"/") { //nolint:gosec // Below sysfs.
+			found = append(found, strings.TrimSpace(string(backing)))
+		}
+	}
+	return found
+}
+
+// DeviceUses are the uses of a Fixture whose devices are real.
+func DeviceUses() map[pool.HolderKind]func(*testing.T, pool.ID, string) func() {
+	return map[pool.HolderKind]func(*testing.T, pool.ID, string) func(){
+		pool.Opened: func(t *testing.T, _ pool.ID, device string) func() { return OpenElsewhere(t, device) },
+		pool.Mounted: func(t *testing.T, _ pool.ID, device string) func() {
+			Run(t, "mkfs.ext4", "-q", "-F", device)
+			dir := t.TempDir()
+			Run(t, "mount", device, dir)
+			return once(t, func() { Run(t, "umount", dir) })
+		},
+		pool.Stacked: func(t *testing.T, _ pool.ID, device string) func() {
+			above := Run(t, "losetup", "-f", "--show", device)
+			return once(t, func() { Run(t, "losetup", "-d", above) })
+		},
+	}
+}
+
+// once returns a function that does its work once, at the latest when the test ends.
+func once(t *testing.T, release func()) func() {
+	t.Helper()
+	done := false
+	f := func() {
+		if !done {
+			done = true
+			release()
+		}
+	}
+	t.Cleanup(f)
+	return f
+}
+
+// OpenElsewhere has a process that holds a file or device open for reading, until the returned function is called.
+func OpenElsewhere(t *testing.T, path string) (release func()) {
+	t.Helper()
+	return InShell(t, `exec 3<"$1"; echo ready > "$2"; exec sleep 1000`, path)
+}
+
+// InShell runs a script in the background until the returned function is called. The script gets path as $1 and must write a line to $2 when it
+// is ready; InShell returns after that.
+func InShell(t *testing.T, script, path string) (stop func()) {
+	t.Helper()
+	ready := filepath.Join(t.TempDir(), "ready")
+	if err := unix.Mkfifo(ready, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // It must last through the cleanup of the test.
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, err := (&command.Exec{}).Run(ctx, command.Command{Program: "sh", Args: []string{"-c", script, "sh", path, ready}})
+		if ctx.Err() == nil {
+			t.Errorf("the script ended by itself: %v", err)
+			// Whoever waits at the pipe shall not wait for ever.
+			if f, err := os.OpenFile(ready, os.O_WRONLY|unix.O_NONBLOCK, 0); err == nil { //nolint:gosec // Of the test.
+				_ = f.Close()
+			}
+		}
+	}()
+	if text, err := os.ReadFile(ready); err != nil || len(text) == 0 { //nolint:gosec // Of the test.
+		t.Fatalf("the script did not become ready: %v", err)
+	}
+	return once(t, func() {
+		cancel()
+		<-ended
+	})
+}

@@ -1,0 +1,260 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pooltest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+)
+
+// Memory is a pool in memory. It implements pool.Driver, pool.Finder, pool.HolderLister and pool.Checker; wrap it in a struct that
+// embeds a pool.Driver to hide all but the first. Its devices are paths that do not exist.
+type Memory struct {
+	c MemoryConfig
+
+	mu      sync.Mutex
+	volumes map[pool.ID]*memoryVolume
+	calls   []string
+	faults  []*Fault
+	gates   []*Gate
+	opened  int
+}
+
+// MemoryConfig says what a Memory is like.
+type MemoryConfig struct {
+	Name        string // Of the pool. Empty: "memory".
+	Total       int64  // Bytes. Zero: 1 TiB.
+	Granularity int64  // Bytes. Zero: 4096.
+	Thin        bool   // Volumes take no room until Write says so.
+}
+
+type memoryVolume struct {
+	size      int64
+	allocated int64
+	isNew     bool
+	device    string
+	holders   []*pool.Holder
+}
+
+// NewMemory returns an empty pool.
+func NewMemory(c MemoryConfig) *Memory {
+	if c.Name == "" {
+		c.Name = "memory"
+	}
+	if c.Total == 0 {
+		c.Total = 1 << 40
+	}
+	if c.Granularity == 0 {
+		c.Granularity = 4096
+	}
+	return &Memory{c: c, volumes: map[pool.ID]*memoryVolume{}}
+}
+
+// Use marks a volume as used by h until the returned function is called. The volume must exist.
+func (m *Memory) Use(id pool.ID, h pool.Holder) (release func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := m.volumes[id.Fold()]
+	holder := &h
+	v.holders = append(v.holders, holder)
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		v.holders = slices.DeleteFunc(v.holders, func(other *pool.Holder) bool { return other == holder })
+	}
+}
+
+// Write makes a volume take room in a thin pool, as writing to it does. The volume must exist.
+func (m *Memory) Write(id pool.ID, bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := m.volumes[id.Fold()]
+	v.allocated = min(v.size, v.allocated+bytes)
+}
+
+// Space implements pool.Driver.
+func (m *Memory) Space(ctx context.Context) (pool.Space, error) {
+	var s pool.Space
+	err := m.do(ctx, Space, pool.ID{}, func() error {
+		s = pool.Space{Total: m.c.Total, Free: m.free()}
+		return nil
+	})
+	return s, err
+}
+
+func (m *Memory) free() int64 {
+	free := m.c.Total
+	for _, v := range m.volumes {
+		free -= v.allocated
+	}
+	return max(0, free)
+}
+
+// Check implements pool.Checker.
+func (m *Memory) Check(ctx context.Context) error {
+	return m.do(ctx, Check, pool.ID{}, func() error { return nil })
+}
+
+// List implements pool.Driver.
+func (m *Memory) List(ctx context.Context) ([]pool.Volume, error) {
+	var volumes []pool.Volume
+	err := m.do(ctx, List, pool.ID{}, func() error {
+		for id, v := range m.volumes {
+			volumes = append(volumes, v.volume(id))
+		}
+		slices.SortFunc(volumes, func(a, b pool.Volume) int { return a.ID.Compare(b.ID) })
+		return nil
+	})
+	return volumes, err
+}
+
+func (v *memoryVolume) volume(id pool.ID) pool.Volume {
+	return pool.Volume{ID: id, Size: v.size, Allocated: v.allocated, New: v.isNew, Device: v.device}
+}
+
+// Find implements pool.Finder.
+func (m *Memory) Find(ctx context.Context, id pool.ID) (found pool.Volume, ok bool, err error) {
+	err = m.do(ctx, Find, id, func() error {
+		v, there := m.volumes[id.Fold()]
+		if ok = there; ok {
+			found = v.volume(id.Fold())
+		}
+		return nil
+	})
+	return found, ok && err == nil, err
+}
+
+// Holders implements pool.HolderLister.
+func (m *Memory) Holders(ctx context.Context, id pool.ID) (holders []pool.Holder, err error) {
+	err = m.do(ctx, Holders, id, func() error {
+		if v, ok := m.volumes[id.Fold()]; ok {
+			holders = v.used()
+		}
+		return nil
+	})
+	return holders, err
+}
+
+func (v *memoryVolume) used() []pool.Holder {
+	var holders []pool.Holder
+	for _, h := range v.holders {
+		holders = append(holders, *h)
+	}
+	return holders
+}
+
+// Create implements pool.Driver.
+func (m *Memory) Create(ctx context.Context, id pool.ID, size int64) error {
+	return m.do(ctx, Create, id, func() error {
+		size, err := pool.RoundUp(size, m.c.Granularity)
+		if err != nil {
+			return err
+		}
+		v, ok := m.volumes[id.Fold()]
+		switch {
+		case ok && !v.isNew:
+			return &pool.ExistsError{Pool: m.c.Name, ID: id, Size: v.size}
+		case ok && v.size == size:
+			return nil
+		case ok && len(v.holders) > 0:
+			return &pool.InUseError{ID: id, Holders: v.used()}
+		case ok:
+			delete(m.volumes, id.Fold())
+		}
+		v = &memoryVolume{isNew: true}
+		if err := m.resize(v, size); err != nil {
+			return err
+		}
+		m.volumes[id.Fold()] = v
+		return nil
+	})
+}
+
+func (m *Memory) resize(v *memoryVolume, size int64) error {
+	if !m.c.Thin {
+		if more := size - v.size; more > m.free() {
+			return &pool.NoSpaceError{Pool: m.c.Name, Asked: more, Free: m.free(), Total: m.c.Total}
+		}
+		v.allocated = size
+	}
+	v.size = size
+	return nil
+}
+
+// Finish implements pool.Driver.
+func (m *Memory) Finish(ctx context.Context, id pool.ID) error {
+	return m.with(ctx, Finish, id, func(v *memoryVolume) error {
+		v.isNew = false
+		return nil
+	})
+}
+
+// Open implements pool.Driver.
+func (m *Memory) Open(ctx context.Context, id pool.ID) (d pool.Device, err error) {
+	err = m.with(ctx, Open, id, func(v *memoryVolume) error {
+		if v.device == "" {
+			m.opened++
+			v.device = fmt.Sprintf("/dev/%s/%d-%s", m.c.Name, m.opened, id.Name())
+		}
+		d = pool.Device{Path: v.device, Size: v.size}
+		return nil
+	})
+	if err != nil {
+		return pool.Device{}, err
+	}
+	return d, nil
+}
+
+// Grow implements pool.Driver.
+func (m *Memory) Grow(ctx context.Context, id pool.ID, size int64) error {
+	return m.with(ctx, Grow, id, func(v *memoryVolume) error {
+		size, err := pool.RoundUp(size, m.c.Granularity)
+		if err != nil || size <= v.size {
+			return err
+		}
+		return m.resize(v, size)
+	})
+}
+
+// Close implements pool.Driver.
+func (m *Memory) Close(ctx context.Context, id pool.ID) error {
+	return m.do(ctx, Close, id, func() error {
+		v, ok := m.volumes[id.Fold()]
+		if !ok || v.device == "" {
+			return nil
+		}
+		if len(v.holders) > 0 {
+			return &pool.InUseError{ID: id, Holders: v.used()}
+		}
+		v.device = ""
+		return nil
+	})
+}
+
+// Remove implements pool.Driver.
+func (m *Memory) Remove(ctx context.Context, id pool.ID) error {
+	return m.do(ctx, Remove, id, func() error {
+		v, ok := m.volumes[id.Fold()]
+		if ok && len(v.holders) > 0 {
+			return &pool.InUseError{ID: id, Holders: v.used()}
+		}
+		delete(m.volumes, id.Fold())
+		return nil
+	})
+}
+
+// with is do for a volume that must exist.
+func (m *Memory) with(ctx context.Context, op Op, id pool.ID, fn func(*memoryVolume) error) error {
+	return m.do(ctx, op, id, func() error {
+		v, ok := m.volumes[id.Fold()]
+		if !ok {
+			return &pool.NotFoundError{Pool: m.c.Name, ID: id}
+		}
+		return fn(v)
+	})
+}
