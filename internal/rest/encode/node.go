@@ -1,0 +1,119 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package encode
+
+import (
+	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/observed"
+	"github.com/holdfast-storage/holdfast/internal/schema"
+	"github.com/holdfast-storage/holdfast/internal/wire"
+)
+
+// Properties that the server itself shows at a node.
+const (
+	propActiveInterface = "CurStltConnName"
+	propUname           = "NodeUname"
+)
+
+// Node shows a node.
+func (e *Encoder) Node(n schema.Node) wire.Node {
+	key := n.Name.Key()
+	seen := e.seen.Node(key)
+	out := wire.Node{
+		Name:                 string(n.Name),
+		Type:                 wire.NodeType(n.Type),
+		Flags:                deleteFlag(n.Deleting),
+		Props:                e.properties(n.Props),
+		ConnectionStatus:     connection(n, seen),
+		UUID:                 n.UUID,
+		StorageProviders:     providers(seen),
+		ResourceLayers:       converted[wire.LayerType](seen.Layers),
+		UnsupportedProviders: reasons(seen.UnsupportedProviders),
+		UnsupportedLayers:    reasons(seen.UnsupportedLayers),
+	}
+	if out.Props == nil {
+		out.Props = make(wire.Properties, 2)
+	}
+	for i := range schema.InterfacesOf(e.rows, key) {
+		out.NetInterfaces = append(out.NetInterfaces, e.NetInterface(i))
+		if i.Active {
+			out.Props[propActiveInterface] = string(i.Name)
+		}
+	}
+	if seen.Uname != "" {
+		out.Props[propUname] = seen.Uname
+	}
+	return out
+}
+
+// connection shows how the node's agent is reached. Nothing is known of a node on which no agent is expected.
+func connection(n schema.Node, seen observed.NodeStatus) wire.ConnectionStatus {
+	switch {
+	case seen.Connection == observed.Online:
+		return wire.ConnOnline
+	case seen.Connection == observed.Connected:
+		return wire.ConnConnected
+	case !n.Type.RunsAgent():
+		return wire.ConnUnknown
+	default:
+		return wire.ConnOffline
+	}
+}
+
+// providers lists what the node's agent can serve. Every host serves replicas without storage.
+func providers(seen observed.NodeStatus) []wire.ProviderKind {
+	if seen.Since.IsZero() {
+		return nil
+	}
+	out := []wire.ProviderKind{wire.Diskless}
+	for _, p := range seen.Providers {
+		if p != model.Diskless {
+			out = append(out, wire.ProviderKind(p))
+		}
+	}
+	return out
+}
+
+func reasons(why map[string]string) map[string][]string {
+	if len(why) == 0 {
+		return nil
+	}
+	out := make(map[string][]string, len(why))
+	for what, reason := range why {
+		out[what] = []string{reason}
+	}
+	return out
+}
+
+// converted turns a list of one kind of name into another.
+func converted[T, S ~string](list []S) []T {
+	if list == nil {
+		return nil
+	}
+	out := make([]T, len(list))
+	for i, s := range list {
+		out[i] = T(s)
+	}
+	return out
+}
+
+// NetInterface shows a network interface.
+func (e *Encoder) NetInterface(i schema.NetInterface) wire.NetInterface {
+	out := wire.NetInterface{
+		Name:                    string(i.Name),
+		Address:                 i.Address,
+		SatelliteEncryptionType: i.Encryption,
+		IsActive:                i.Active,
+		UUID:                    i.UUID,
+	}
+	if i.Port != 0 {
+		out.SatellitePort = &i.Port
+	}
+	return out
+}
+
+// NodeConnection shows what is set for the connections of two nodes.
+func (e *Encoder) NodeConnection(c schema.NodeConnection) wire.NodeConnection {
+	return wire.NodeConnection{NodeA: e.node(c.Pair.A).name, NodeB: e.node(c.Pair.B).name, Props: e.properties(c.Props)}
+}

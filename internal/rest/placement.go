@@ -1,0 +1,136 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-storage/holdfast/internal/errs"
+	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/placer"
+	"github.com/holdfast-storage/holdfast/internal/resources"
+	"github.com/holdfast-storage/holdfast/internal/schema"
+	"github.com/holdfast-storage/holdfast/internal/wire"
+)
+
+func (s *Server) spawn(q *request) (wire.RcList, error) {
+	var b wire.ResourceGroupSpawn
+	if err := q.decode(&b); err != nil {
+		return nil, err
+	}
+	if len(b.VolumePassphrases) > 0 {
+		return nil, noEncryption(errs.ResourceGroup)
+	}
+	n := resources.NewSpawn{
+		Name: b.ResourceDefinitionName, ExternalName: b.ResourceDefinitionExternalName, Filter: filterOf(b.SelectFilter),
+		Partial: b.Partial != nil && *b.Partial, DefinitionsOnly: b.DefinitionsOnly != nil && *b.DefinitionsOnly,
+		Props: b.ResourceDefinitionProps,
+	}
+	for _, size := range b.VolumeSizes {
+		bytes, err := sizeOf(&size)
+		if err != nil {
+			return nil, err
+		}
+		n.Sizes = append(n.Sizes, bytes)
+	}
+	if b.PeerSlots != nil {
+		n.PeerSlots = int32(*b.PeerSlots)
+	}
+	group := q.PathValue("resource_group")
+	made, err := s.Resources.Spawn(q.Context(), group, n)
+	if err != nil {
+		return q.notices(made.Notices), err
+	}
+	name := string(made.Definition.Name)
+	l := wire.RcList{done(wire.Created, made.Definition.UUID, "resource definition %s with %d volumes spawned from resource group %s",
+		name, len(made.Volumes), group).WithRef(wire.RefRscDfn, name)}
+	if len(made.Placed) > 0 {
+		l = append(l, placed(made.Definition, made.Placed))
+	}
+	return append(l, q.notices(made.Notices)...), nil
+}
+
+func (s *Server) autoplace(q *request) (wire.RcList, error) {
+	var b wire.AutoPlaceRequest
+	if err := q.decodeOptional(&b); err != nil {
+		return nil, err
+	}
+	f := filterOf(b.SelectFilter)
+	if f.DisklessOnRemaining == nil {
+		f.DisklessOnRemaining = b.DisklessOnRemaining
+	}
+	made, err := s.Resources.Autoplace(q.Context(), q.PathValue("resource"), resources.PlaceRequest{
+		Filter: f, Layers: upper(b.LayerList),
+	})
+	if err != nil {
+		return q.notices(made.Notices), err
+	}
+	var l wire.RcList
+	if len(made.Placed) > 0 {
+		l = append(l, placed(made.Definition, made.Placed))
+	}
+	return append(l, q.notices(made.Notices)...), nil
+}
+
+// placed is the entry of replicas that found their places. Its references number the nodes and pools.
+func placed(d schema.Definition, list []resources.Placement) wire.Rc {
+	texts := make([]string, len(list))
+	rc := wire.NewRc(wire.Created|wire.ObjRsc, "").WithRef(wire.RefRscDfn, string(d.Name))
+	for i, p := range list {
+		texts[i] = fmt.Sprintf("%s (%s)", p.Node, p.Pool)
+		rc = rc.WithRef(fmt.Sprintf("%s/%d", wire.RefNode, i), string(p.Node)).
+			WithRef(fmt.Sprintf("StoragePool/%d/0", i), string(p.Pool))
+	}
+	rc.Message = fmt.Sprintf("resource %s placed on %d nodes", d.Name, len(list))
+	return rc.WithDetails("Nodes (storage pools): " + strings.Join(texts, ", "))
+}
+
+// querySize answers with reports when the group could spawn nothing: the status is 200 in any case.
+func (s *Server) querySize(q *request) (body, error) {
+	var b wire.QuerySizeInfoRequest
+	if err := q.decodeOptional(&b); err != nil {
+		return nil, err
+	}
+	return value{s.sizeInfo(q, q.PathValue("resource_group"), filterOf(b.SelectFilter))}, nil
+}
+
+// queryAllSizes answers the same for every group.
+func (s *Server) queryAllSizes(q *request) (body, error) {
+	var b wire.QueryAllSizeInfoRequest
+	if err := q.decodeOptional(&b); err != nil {
+		return nil, err
+	}
+	f := filterOf(b.SelectFilter)
+	out := wire.QueryAllSizeInfoResponse{Result: make(map[string]wire.QuerySizeInfoResponse)}
+	for g := range schema.Groups.All(s.Store.Snapshot()) {
+		out.Result[string(g.Name)] = s.sizeInfo(q, string(g.Name), f)
+	}
+	return value{out}, nil
+}
+
+func (s *Server) sizeInfo(q *request, group string, f model.Filter) wire.QuerySizeInfoResponse {
+	info, err := s.Resources.QuerySize(group, f)
+	if err != nil {
+		entry := entryOf(errs.As(schema.Refusal(err))).WithRef(wire.RefRscGrp, group)
+		return wire.QuerySizeInfoResponse{Reports: wire.RcList{entry}.Finish(q.route.mask, q.server.Now())}
+	}
+	return wire.QuerySizeInfoResponse{SpaceInfo: spaceInfo(info)}
+}
+
+func spaceInfo(info resources.SizeInfo) *wire.SpaceInfo {
+	available, capacity, ratio := wire.RoundDown(info.Available), wire.RoundDown(info.Capacity), float64(placer.DefaultRatio)
+	out := &wire.SpaceInfo{
+		MaxVlmSize: wire.RoundDown(info.MaxVolume), AvailableSize: &available, Capacity: &capacity,
+		DefaultMaxOversubscriptionRatio: &ratio,
+	}
+	for _, n := range info.Next {
+		least := min(n.FreeRatio, n.TotalRatio)
+		out.NextSpawnResult = append(out.NextSpawnResult, wire.SpawnResult{
+			NodeName: string(n.Node), StorPoolName: string(n.Pool), OversubscriptionRatio: &least,
+			FreeCapacityOversubscription: &n.FreeRatio, TotalCapacityOversubscription: &n.TotalRatio,
+		})
+	}
+	return out
+}
