@@ -4,8 +4,6 @@
 package dispatch
 
 import (
-	"fmt"
-
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-storage/holdfast/api/agentpb"
@@ -36,13 +34,10 @@ func (a assignment) says(b assignment) bool {
 	return same
 }
 
-// assign makes the assignment of a replica. It fails when a row that it needs could not be
-// read; nothing may be concluded from that.
-func assign(r store.Reader, row *schema.Resource) (assignment, error) {
-	d, ok := schema.Definitions.Get(r, row.Definition)
-	if !ok {
-		return assignment{}, fmt.Errorf("resource %s cannot be assigned: its definition cannot be read", row.ID())
-	}
+// assign makes the assignment of a replica. The rows that it names as its parents are there:
+// the store sees to that.
+func assign(r store.Reader, row *schema.Resource) assignment {
+	d, _ := schema.Definitions.Get(r, row.Definition)
 	group, _ := schema.Groups.Get(r, d.Group)
 	settings, _ := schema.Settings.Get(r, schema.SettingsKey)
 	a := assignment{
@@ -58,14 +53,11 @@ func assign(r store.Reader, row *schema.Resource) (assignment, error) {
 	for i := range row.Volumes {
 		v := &row.Volumes[i]
 		id := model.VolumeDefinitionID{Definition: row.Definition, Number: v.Number}
-		vd, ok := schema.VolumeDefinitions.Get(r, id)
-		if !ok {
-			return assignment{}, fmt.Errorf("resource %s cannot be assigned: the definition of its volume %d cannot be read", row.ID(), v.Number)
-		}
-		msg := &agentpb.Volume{Number: int32(v.Number), Size: vd.Size, Destroy: v.Deleting}
 		pool := model.PoolID{Node: row.Node, Pool: v.Pool}
-		if p, stored := hasStorage(r, row, pool); stored {
-			msg.Pool = p
+		vd, _ := schema.VolumeDefinitions.Get(r, id)
+		msg := &agentpb.Volume{Number: int32(v.Number), Size: vd.Size, Destroy: v.Deleting}
+		if p, _ := schema.Pools.Get(r, pool); row.Kind == schema.Diskful && p.Provider != model.Diskless {
+			msg.Pool = string(p.Name)
 			msg.Filesystem = filesystem(vd.Props, d.Props, group.Props, settings.Props)
 		}
 		a.msg.Volumes[i] = msg
@@ -73,19 +65,7 @@ func assign(r store.Reader, row *schema.Resource) (assignment, error) {
 		shared = max(shared, schema.Pools.Revision(r, pool))
 	}
 	a.msg.Generation = uint64(max(a.own, shared))
-	return a, nil
-}
-
-// hasStorage returns the name of the pool of a volume, and whether it has storage there.
-func hasStorage(r store.Reader, row *schema.Resource, id model.PoolID) (string, bool) {
-	if row.Kind != schema.Diskful || id.Pool == "" {
-		return "", false
-	}
-	p, ok := schema.Pools.Get(r, id)
-	if !ok {
-		return string(id.Pool), true // a pool that cannot be read: the agent fails this resource alone
-	}
-	return string(p.Name), p.Provider != model.Diskless
+	return a
 }
 
 func layersOf(d *schema.Definition) []string {

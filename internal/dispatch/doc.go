@@ -34,8 +34,8 @@
 //   - A slow agent costs the names of what changed since it last took something, no queue,
 //     and holds up nobody else. A commit costs in proportion to the replicas that it
 //     concerns, a reconnect to the objects of that node.
-//   - An object that cannot be assigned, because a row that it needs could not be read, is
-//     left alone on its host, and keeps nothing else from being assigned.
+//   - A row that the store could not read concerns that object alone: it is left as it is on
+//     its host, and everything else is assigned and observed.
 //
 // # Concurrency
 //

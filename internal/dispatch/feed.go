@@ -79,12 +79,10 @@ func (s *Server) resync(view *store.View) {
 			continue
 		}
 		h.mark(func(t *todo) { t.all = true })
-		for d := range s.cfg.Observed.Resources(h.node) {
-			id := model.ResourceID{Definition: d, Node: h.node}
-			if _, ok := schema.Resources.Get(view, id); !ok {
-				s.forget(id, view.Revision())
-			}
-		}
+		s.cfg.Observed.Prune(h.node, uint64(view.Revision()), func(d model.DefinitionKey) bool {
+			_, ok := schema.Resources.Get(view, model.ResourceID{Definition: d, Node: h.node})
+			return ok || h.confirms(d)
+		})
 		for p, st := range s.cfg.Observed.Pools(h.node) {
 			id := model.PoolID{Node: h.node, Pool: p}
 			if _, ok := schema.Pools.Get(view, id); !ok && len(st.Unknown) == 0 {
@@ -196,12 +194,8 @@ func (s *Server) takePool(ch store.Change) {
 // forget drops what was said of a replica whose row went at a revision. While the host's own
 // word on that is being made durable, the report that brought it does this.
 func (s *Server) forget(id model.ResourceID, gone store.Revision) {
-	if h := s.host(id.Node); h != nil {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.confirming[id.Definition] > 0 {
-			return
-		}
+	if h := s.host(id.Node); h != nil && h.confirms(id.Definition) {
+		return
 	}
 	s.cfg.Observed.Forget(id, uint64(gone))
 }

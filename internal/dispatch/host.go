@@ -19,10 +19,10 @@ type host struct {
 	node model.NodeKey
 	sent sent // its lock is taken before mu
 
-	mu         sync.Mutex                  // held for work in memory only
-	session    *session                    // nil when there is none
-	dropped    bool                        // the node's row is gone, another record serves a later one
-	confirming map[model.DefinitionKey]int // reports whose word is being made durable
+	mu        sync.Mutex                  // held for work in memory only
+	session   *session                    // nil when there is none
+	dropped   bool                        // the node's row is gone; another record serves a later node of the name
+	confirmed map[model.DefinitionKey]int // reports whose word is being made durable
 }
 
 // current returns the session of the node, or nil.
@@ -109,11 +109,10 @@ func (s *sent) hasPool(k model.PoolKey) bool {
 }
 
 // update puts into m what r has of the named objects and the agent has not, and counts it as
-// sent. It calls withheld for what cannot be assigned, which stays as it was sent. The caller
-// holds the lock.
-func (s *sent) update(m *agentpb.Assignments, r store.Reader, node model.NodeKey, t *todo, withheld func(error)) {
+// sent. The caller holds the lock.
+func (s *sent) update(m *agentpb.Assignments, r store.Reader, node model.NodeKey, t *todo) {
 	if t.all {
-		s.updateAll(m, r, node, withheld)
+		s.updateAll(m, r, node)
 	} else {
 		for k := range t.pools {
 			p, ok := schema.Pools.Get(r, model.PoolID{Node: node, Pool: k})
@@ -121,7 +120,7 @@ func (s *sent) update(m *agentpb.Assignments, r store.Reader, node model.NodeKey
 		}
 		for k := range t.resources {
 			row, ok := schema.Resources.Get(r, model.ResourceID{Definition: k, Node: node})
-			s.updateResource(m, r, k, &row, ok, withheld)
+			s.updateResource(m, r, k, &row, ok)
 		}
 	}
 	for k, name := range t.strangers {
@@ -132,7 +131,7 @@ func (s *sent) update(m *agentpb.Assignments, r store.Reader, node model.NodeKey
 }
 
 // updateAll is update for everything that the node has or was sent.
-func (s *sent) updateAll(m *agentpb.Assignments, r store.Reader, node model.NodeKey, withheld func(error)) {
+func (s *sent) updateAll(m *agentpb.Assignments, r store.Reader, node model.NodeKey) {
 	pools := make(map[model.PoolKey]struct{})
 	for p := range schema.PoolsOf(r, node) {
 		pools[p.Name.Key()] = struct{}{}
@@ -146,11 +145,11 @@ func (s *sent) updateAll(m *agentpb.Assignments, r store.Reader, node model.Node
 	resources := make(map[model.DefinitionKey]struct{})
 	for row := range schema.ResourcesByNode.Get(r, node) {
 		resources[row.Definition] = struct{}{}
-		s.updateResource(m, r, row.Definition, &row, true, withheld)
+		s.updateResource(m, r, row.Definition, &row, true)
 	}
 	for k := range s.resources {
 		if _, is := resources[k]; !is {
-			s.updateResource(m, r, k, nil, false, withheld)
+			s.updateResource(m, r, k, nil, false)
 		}
 	}
 }
@@ -170,7 +169,7 @@ func (s *sent) updatePool(m *agentpb.Assignments, k model.PoolKey, p *schema.Poo
 	}
 }
 
-func (s *sent) updateResource(m *agentpb.Assignments, r store.Reader, k model.DefinitionKey, row *schema.Resource, is bool, withheld func(error)) {
+func (s *sent) updateResource(m *agentpb.Assignments, r store.Reader, k model.DefinitionKey, row *schema.Resource, is bool) {
 	had, known := s.resources[k]
 	if !is {
 		if known {
@@ -179,11 +178,7 @@ func (s *sent) updateResource(m *agentpb.Assignments, r store.Reader, k model.De
 		}
 		return
 	}
-	now, err := assign(r, row)
-	if err != nil {
-		withheld(err)
-		return
-	}
+	now := assign(r, row)
 	if known && had.own == now.own && had.says(now) {
 		return
 	}

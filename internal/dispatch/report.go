@@ -168,8 +168,8 @@ func (s *Server) observe(x *session, said observed.Report, applied string) bool 
 // confirm makes what is gone durable, and only then lets those see it who wait for it.
 func (s *Server) confirm(ctx context.Context, x *session, in reading) error {
 	h := x.host
-	h.confirm(in.gone, +1)
-	defer h.confirm(in.gone, -1)
+	h.confirming(in.gone, +1)
+	defer h.confirming(in.gone, -1)
 	err := s.cfg.Destroyed(ctx, h.node, in.gone)
 	view := s.cfg.Store.Snapshot()
 	for _, g := range in.gone {
@@ -188,14 +188,21 @@ func (s *Server) confirm(ctx context.Context, x *session, in reading) error {
 	return err
 }
 
-// confirm counts the reports on replicas that are being recorded as gone.
-func (h *host) confirm(gone []Gone, n int) {
+// confirming counts the reports on replicas that are being recorded as gone.
+func (h *host) confirming(gone []Gone, n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, g := range gone {
 		k := g.Resource.Definition
-		if h.confirming[k] += n; h.confirming[k] == 0 {
-			delete(h.confirming, k)
+		if h.confirmed[k] += n; h.confirmed[k] == 0 {
+			delete(h.confirmed, k)
 		}
 	}
+}
+
+// confirms tells whether a replica is being recorded as gone.
+func (h *host) confirms(k model.DefinitionKey) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.confirmed[k] > 0
 }

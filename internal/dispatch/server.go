@@ -90,14 +90,13 @@ type Stats struct {
 	Strangers   int64 // of these, statuses without a row
 	Destroyed   int64 // replicas and volumes confirmed gone
 	Refused     int64 // reports answered with an error, as Destroyed had failed
-	Withheld    int64 // assignments that could not be made
 	Resyncs     int64 // times that all assignments were compared, as commits were missed
 	AsksRefused int64 // asks that got no answer
 }
 
 type counters struct {
 	full, resumed, superseded, silent, messages, assigned, reports, statuses, strangers,
-	destroyed, refused, withheld, resyncs, asksRefused atomic.Int64
+	destroyed, refused, resyncs, asksRefused atomic.Int64
 }
 
 // Sessions returns the figures, for metrics.
@@ -108,7 +107,7 @@ func (s *Server) Sessions() Stats {
 		Messages: s.count.messages.Load(), Assigned: s.count.assigned.Load(),
 		Reports: s.count.reports.Load(), Statuses: s.count.statuses.Load(),
 		Strangers: s.count.strangers.Load(), Destroyed: s.count.destroyed.Load(),
-		Refused: s.count.refused.Load(), Withheld: s.count.withheld.Load(),
+		Refused: s.count.refused.Load(),
 		Resyncs: s.count.resyncs.Load(), AsksRefused: s.count.asksRefused.Load(),
 	}
 	for _, h := range s.all() {

@@ -126,7 +126,7 @@ func (s *Server) enter(node model.NodeKey) (*host, <-chan struct{}, error) {
 		if _, registered := schema.Nodes.Get(s.cfg.Store.Snapshot(), node); !registered {
 			return nil, nil, unregistered(node)
 		}
-		h = &host{node: node, confirming: make(map[model.DefinitionKey]int)}
+		h = &host{node: node, confirmed: make(map[model.DefinitionKey]int)}
 		s.hosts[node] = h
 	}
 	s.live.Add(1)
@@ -246,10 +246,7 @@ func (s *Server) next(x *session) *agentpb.Assignments {
 	view := s.cfg.Store.Snapshot()
 	first := x.messages == 0
 	m := &agentpb.Assignments{Session: x.id, Asks: t.asks}
-	h.sent.update(m, view, h.node, &t, func(err error) {
-		s.count.withheld.Add(1)
-		s.cfg.Log.Warn("assignment withheld", "node", h.node, "err", err)
-	})
+	h.sent.update(m, view, h.node, &t)
 	switch {
 	case first:
 		m.Full = !x.resumed

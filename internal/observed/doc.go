@@ -24,6 +24,6 @@
 // All methods may be called from several goroutines. Reads take a lock that is only ever
 // held for work in memory: they never wait for a node. What is handed out is never changed
 // afterwards, and must not be changed by its reader. The methods that write (Connect, Ready,
-// Disconnect, Report, Forget, ForgetPool, ForgetNode) belong to package dispatch, which calls
+// Disconnect, Report, Forget, Prune, ForgetPool, ForgetNode) belong to package dispatch, which calls
 // them for one node at a time.
 package observed

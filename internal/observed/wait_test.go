@@ -205,3 +205,24 @@ func TestForgetEndsTheWaitForWhatNobodyConfirmed(t *testing.T) {
 		}
 	})
 }
+
+func TestPruneForgetsWhatHasNoRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := online()
+		say := func(k model.DefinitionKey) {
+			s.Report("alpha", observed.Report{Resources: map[model.DefinitionKey]observed.ResourceStatus{k: ready(4)}})
+		}
+		say("kept")
+		say("gone")
+		c := wait(t.Context(), s, 5) // for vol, of which nothing was said
+		s.Prune("alpha", 6, func(k model.DefinitionKey) bool { return k == "kept" })
+		if w := <-c; !errors.Is(w.err, observed.ErrForgotten) {
+			t.Errorf("got %v", w.err)
+		}
+		for k, want := range map[model.DefinitionKey]bool{"kept": true, "gone": false} {
+			if _, known := s.Resource(model.ResourceID{Definition: k, Node: "alpha"}); known != want {
+				t.Errorf("%s: known %v", k, known)
+			}
+		}
+	})
+}

@@ -171,6 +171,29 @@ func (s *State) Forget(id model.ResourceID, gone uint64) {
 	}
 }
 
+// Prune is Forget for every replica of a node that is spoken of or waited for and has no row
+// at a revision.
+func (s *State) Prune(key model.NodeKey, at uint64, hasRow func(model.DefinitionKey) bool) {
+	n := s.node(key)
+	if n == nil {
+		return
+	}
+	n.mu.RLock()
+	known := make(map[model.DefinitionKey]struct{}, len(n.resources))
+	for k := range n.resources {
+		known[k] = struct{}{}
+	}
+	for k := range n.waiters {
+		known[k] = struct{}{}
+	}
+	n.mu.RUnlock()
+	for k := range known {
+		if !hasRow(k) {
+			s.Forget(model.ResourceID{Definition: k, Node: key}, at)
+		}
+	}
+}
+
 // ForgetPool drops the status of a pool whose row is gone.
 func (s *State) ForgetPool(id model.PoolID) {
 	n := s.node(id.Node)
