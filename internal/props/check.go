@@ -29,7 +29,11 @@ func Check(scope Scope, change model.PropsChange) error {
 	}
 	var faults []fault
 	for _, key := range slices.Sorted(maps.Keys(change.Set)) {
-		if f, bad := check(scope, key, change.Set[key]); bad {
+		f, bad := check(scope, key, change.Set[key])
+		if _, twice := change.Set[Clean(key)]; twice && Clean(key) != key {
+			f, bad = fault{what: fmt.Sprintf("the property %q of %s cannot be set", Clean(key), scope), why: "it is given twice, with a slash before it and without"}, true
+		}
+		if bad {
 			faults = append(faults, f)
 		}
 	}

@@ -137,7 +137,7 @@ func below(namespace, key string) (string, bool) {
 	return "", false
 }
 
-// CleanChange returns a change with all keys as they are stored.
+// CleanChange returns a change that Check accepted with all keys as they are stored.
 func CleanChange(c model.PropsChange) model.PropsChange {
 	out := model.PropsChange{Delete: slices.Clone(c.Delete), DeleteNamespaces: slices.Clone(c.DeleteNamespaces)}
 	for i, key := range out.Delete {

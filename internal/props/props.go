@@ -14,8 +14,8 @@ import (
 type Info struct {
 	Key       string   // Exact, or a pattern.
 	Type      Type     // What its values look like.
-	Min, Max  float64  // Of a number, or of the numbers in a range; both 0: not bounded.
-	Values    []string // Of an Enum, and the words that are allowed besides numbers.
+	Min, Max  float64  // Of a number, or of the numbers in a range. A whole number is not bounded when both are 0.
+	Values    []string // Of an Enum, and the words that are allowed besides numbers and names.
 	Unit      string   // Of a number.
 	Default   string   // What holds when no scope has a value; empty: nothing.
 	Scopes    Scope    // Where it may be set.

@@ -95,9 +95,6 @@ func (i Info) bounds() string {
 		return ""
 	}
 	text := fmt.Sprintf(" from %s to %s", number(i.Min), number(i.Max))
-	if i.Max == 0 {
-		text = " of at least " + number(i.Min)
-	}
 	if i.Unit != "" {
 		text += " (" + i.Unit + ")"
 	}
@@ -121,14 +118,14 @@ func (i Info) Accepts(value string) bool {
 		return i.acceptsInteger(value)
 	case Decimal:
 		f, err := strconv.ParseFloat(value, 64)
-		return err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) && i.within(f)
+		return err == nil && f >= i.Min && f <= i.Max
 	case Enum:
 		return slices.Contains(i.Values, value)
 	case IntegerOr:
 		return slices.Contains(i.Values, value) || i.acceptsInteger(value)
 	case NumberRange:
 		low, high, ok := parseRange(value)
-		return ok && i.within(float64(low)) && i.within(float64(high))
+		return ok && i.holds(low) && i.holds(high)
 	case Share:
 		_, _, ok := parseShare(value)
 		return ok
@@ -147,15 +144,12 @@ func (i Info) Accepts(value string) bool {
 
 func (i Info) acceptsInteger(value string) bool {
 	n, err := strconv.ParseInt(value, 10, 64)
-	return err == nil && i.within(float64(n))
+	return err == nil && i.holds(n)
 }
 
-// within tells whether a number is inside the bounds. A Max of 0 with a Min is none.
-func (i Info) within(f float64) bool {
-	if i.Min == 0 && i.Max == 0 {
-		return true
-	}
-	return f >= i.Min && (f <= i.Max || i.Max == 0 && i.Min >= 0)
+// holds tells whether a whole number is inside the bounds, exactly.
+func (i Info) holds(n int64) bool {
+	return i.Min == 0 && i.Max == 0 || n >= int64(i.Min) && n <= int64(i.Max)
 }
 
 func parseBool(value string) (b, ok bool) {
