@@ -92,73 +92,97 @@ func (s *Server) resync(view *store.View) {
 	}
 }
 
-// take marks what one commit concerns.
-func (s *Server) take(c store.Commit) {
-	definitions := make(map[model.DefinitionKey]struct{}) // all their replicas are concerned
-	for _, ch := range c.Changes {
+// concern is what a commit concerns: by node, and all replicas of some definitions.
+type concern struct {
+	nodes       map[model.NodeKey]*todo
+	definitions map[model.DefinitionKey]struct{}
+	all         bool
+}
+
+func (c *concern) of(node model.NodeKey) *todo {
+	t, ok := c.nodes[node]
+	if !ok {
+		t = new(todo)
+		c.nodes[node] = t
+	}
+	return t
+}
+
+// take passes on what one commit concerns: to each session all of it at once.
+func (s *Server) take(commit store.Commit) {
+	c := concern{nodes: make(map[model.NodeKey]*todo), definitions: make(map[model.DefinitionKey]struct{})}
+	for _, ch := range commit.Changes {
 		switch ch.Collection {
 		case schema.Resources.Name():
-			s.takeResource(ch)
+			s.takeResource(&c, ch)
 		case schema.Definitions.Name():
 			// New and deleted ones have no replicas but those in the same commit.
 			if k, was, is, ok := schema.Definitions.Changed(ch); ok && was != nil && is != nil {
-				definitions[k] = struct{}{}
+				c.definitions[k] = struct{}{}
 			}
 		case schema.VolumeDefinitions.Name():
 			if id, was, is, ok := schema.VolumeDefinitions.Changed(ch); ok && was != nil && is != nil {
-				definitions[id.Definition] = struct{}{}
+				c.definitions[id.Definition] = struct{}{}
 			}
 		case schema.Groups.Name():
-			s.takeGroup(ch, definitions)
+			s.takeGroup(&c, ch)
 		case schema.Settings.Name():
-			s.takeSettings(ch)
+			takeSettings(&c, ch)
 		case schema.Pools.Name():
-			s.takePool(ch)
+			s.takePool(&c, ch)
 		case schema.Nodes.Name():
 			if k, _, is, ok := schema.Nodes.Changed(ch); ok && is == nil {
-				s.drop(k, c.Revision)
+				s.drop(k, commit.Revision)
 			}
 		}
 	}
-	if len(definitions) == 0 {
-		return
+	s.mark(&c)
+}
+
+// mark hands a concern to the sessions.
+func (s *Server) mark(c *concern) {
+	if c.all {
+		for _, h := range s.all() {
+			h.mark(func(t *todo) { t.all = true })
+		}
 	}
-	view := s.cfg.Store.Snapshot()
-	for d := range definitions {
-		for r := range schema.ResourcesOf(view, d) {
-			s.markResource(r.ID())
+	if len(c.definitions) > 0 {
+		view := s.cfg.Store.Snapshot()
+		for d := range c.definitions {
+			for r := range schema.ResourcesOf(view, d) {
+				c.of(r.Node).resource(d)
+			}
+		}
+	}
+	for node, more := range c.nodes {
+		if h := s.host(node); h != nil {
+			h.mark(func(t *todo) { t.merge(more) })
 		}
 	}
 }
 
-func (s *Server) markResource(id model.ResourceID) {
-	if h := s.host(id.Node); h != nil {
-		h.mark(func(t *todo) { t.resource(id.Definition) })
-	}
-}
-
-func (s *Server) takeResource(ch store.Change) {
+func (s *Server) takeResource(c *concern, ch store.Change) {
 	id, _, is, ok := schema.Resources.Changed(ch)
 	if !ok {
 		return
 	}
-	s.markResource(id)
+	c.of(id.Node).resource(id.Definition)
 	if is == nil {
 		s.forget(id, ch.Revision)
 	}
 }
 
-func (s *Server) takeGroup(ch store.Change, definitions map[model.DefinitionKey]struct{}) {
+func (s *Server) takeGroup(c *concern, ch store.Change) {
 	k, was, is, ok := schema.Groups.Changed(ch)
 	if !ok || was == nil || is == nil || sameFilesystem(was.Props, is.Props) {
 		return
 	}
 	for d := range schema.DefinitionsByGroup.Get(s.cfg.Store.Snapshot(), k) {
-		definitions[d.Name.Key()] = struct{}{}
+		c.definitions[d.Name.Key()] = struct{}{}
 	}
 }
 
-func (s *Server) takeSettings(ch store.Change) {
+func takeSettings(c *concern, ch store.Change) {
 	_, was, is, ok := schema.Settings.Changed(ch)
 	if !ok {
 		return
@@ -170,22 +194,15 @@ func (s *Server) takeSettings(ch store.Change) {
 	if is != nil {
 		after = is.Props
 	}
-	if sameFilesystem(before, after) {
-		return
-	}
-	for _, h := range s.all() {
-		h.mark(func(t *todo) { t.all = true })
-	}
+	c.all = c.all || !sameFilesystem(before, after)
 }
 
-func (s *Server) takePool(ch store.Change) {
+func (s *Server) takePool(c *concern, ch store.Change) {
 	id, _, is, ok := schema.Pools.Changed(ch)
 	if !ok {
 		return
 	}
-	if h := s.host(id.Node); h != nil {
-		h.mark(func(t *todo) { t.pool(id.Pool) })
-	}
+	c.of(id.Node).pool(id.Pool)
 	if is == nil {
 		s.cfg.Observed.ForgetPool(id)
 	}

@@ -71,6 +71,16 @@ func (t *todo) stranger(name string) {
 	t.strangers[model.DefinitionName(name).Key()] = name
 }
 
+// merge adds the resources and pools of another.
+func (t *todo) merge(more *todo) {
+	for k := range more.resources {
+		t.resource(k)
+	}
+	for k := range more.pools {
+		t.pool(k)
+	}
+}
+
 // sent is what the agent of a node has, or will have when it has read what is on its way.
 type sent struct {
 	mu        sync.Mutex

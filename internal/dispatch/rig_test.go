@@ -92,7 +92,8 @@ func newRig(t *testing.T, engine *kvtest.Memory, change ...func(*dispatch.Config
 	}
 	t.Cleanup(func() {
 		r.stopServing()
-		_ = <-r.served
+		for range r.served { // until it has ended
+		}
 		transport.Stop()
 		_ = r.conn.Close()
 		_ = st.Close()

@@ -430,7 +430,8 @@ func TestUnreadableRowBlocksOnlyItself(t *testing.T) {
 			)
 		})
 		r.stopServing()
-		_ = <-r.served
+		for range r.served { // until it has ended
+		}
 		_ = r.store.Close()
 		engine := r.engine.Peer()
 		spoil(t, engine, "definition/broken")
