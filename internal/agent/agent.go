@@ -118,10 +118,17 @@ func (a *agent) take(m *agentpb.Assignments) error {
 		return err
 	}
 	a.wake(d)
-	if a.saver != nil && !asksOnly(m) {
-		a.saver.changed()
+	if !asksOnly(m) {
+		a.save()
 	}
 	return nil
+}
+
+// save has the set written to disk soon.
+func (a *agent) save() {
+	if a.saver != nil {
+		a.saver.changed()
+	}
 }
 
 // wake forgets and wakes what d names. The caller holds a.mu.

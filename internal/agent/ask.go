@@ -44,7 +44,7 @@ func (s *session) find(ctx context.Context, ask *agentpb.Ask, answer *agentpb.An
 	defer cancel()
 	switch question := ask.GetQuestion().(type) {
 	case *agentpb.Ask_CheckPool:
-		space, err := s.space(ctx, question.CheckPool, s.cfg.Host.Check)
+		space, err := s.space(ctx, question.CheckPool, "", s.cfg.Host.Check)
 		answer.Pool = poolStatus(question.CheckPool.GetName(), space, err)
 		if err != nil {
 			answer.Failure = failureOf("check the pool", err)
@@ -70,7 +70,7 @@ func (s *session) holders(ctx context.Context, name string) ([]string, error) {
 		s.mu.Unlock()
 		return nil, errs.New(errs.NotFound, errs.Resource, "resource %s is not assigned to node %s", name, s.cfg.Node)
 	}
-	w, err := s.read.resource(r, s.set.pools)
+	w, err := s.read.resource(r, s.set)
 	s.mu.Unlock()
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -23,6 +24,9 @@ type assigned struct {
 	// strays are pools that were assigned once and are absent from a full set. They are
 	// looked at for volumes of ours, which no one else would report.
 	strays map[model.PoolKey]*agentpb.Pool
+
+	// identities are the marks that pools and strays were seen to carry.
+	identities map[model.PoolKey]string
 }
 
 // delta is what assignments changed.
@@ -49,6 +53,8 @@ func newAssigned() *assigned {
 		pools:     map[model.PoolKey]*agentpb.Pool{},
 		resources: map[model.DefinitionKey]*agentpb.Resource{},
 		strays:    map[model.PoolKey]*agentpb.Pool{},
+
+		identities: map[model.PoolKey]string{},
 	}
 }
 
@@ -84,6 +90,7 @@ func (s *assigned) change(m *agentpb.Assignments) delta {
 		}
 		delete(s.pools, k)
 		delete(s.strays, k)
+		delete(s.identities, k)
 	}
 	s.add(m, &d)
 	s.resultsIn = m.GetResultsIn()
@@ -126,6 +133,9 @@ func (s *assigned) add(m *agentpb.Assignments, d *delta) {
 		if proto.Equal(s.pools[k], p) {
 			continue
 		}
+		if before := cmp.Or(s.pools[k], s.strays[k]); !samePlace(before, p) {
+			delete(s.identities, k)
+		}
 		s.pools[k] = p
 		delete(s.strays, k)
 		d.pools = append(d.pools, k)
@@ -146,6 +156,15 @@ func (s *assigned) dropResource(k model.DefinitionKey, d *delta) {
 	}
 	delete(s.resources, k)
 	d.goneResources = append(d.goneResources, k)
+}
+
+// samePlace tells whether two assignments of a pool mean the same place of the host.
+func samePlace(a, b *agentpb.Pool) bool {
+	place := func(p *agentpb.Pool) string {
+		at, _ := Place(Pool{Provider: model.Provider(p.GetProvider()), Props: model.PropsOf(p.GetProps())})
+		return at
+	}
+	return a.GetProvider() == b.GetProvider() && place(a) == place(b)
 }
 
 // full returns the set as one message, for the disk.

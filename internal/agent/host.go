@@ -82,9 +82,9 @@ type Result struct {
 type Space struct {
 	Total       int64
 	Free        int64
-	Allocated   int64 // by the volumes of ours
-	Granularity int64 // volumes are rounded up to multiples of it
-	Snapshots   bool  // the pool can make them
+	Allocated   int64  // by the volumes of ours
+	Granularity int64  // volumes are rounded up to multiples of it
+	Snapshots   bool   // the pool can make them
 	Identity    string // the mark that the pool carries; empty for none
 	Volumes     []pool.ID
 }

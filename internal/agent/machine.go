@@ -30,6 +30,17 @@ type opened struct {
 	driver pool.Driver
 }
 
+// identifier is a driver whose pool carries a mark of its own, so that another place that is
+// mounted over it, or the empty one below it, is not taken for the pool.
+type identifier interface {
+	Identity(ctx context.Context) (string, error)
+}
+
+// granular is a driver that rounds sizes up.
+type granular interface {
+	Granularity() int64
+}
+
 // NewMachine returns the machine that this process runs on. open makes the driver of a pool;
 // it only builds it and touches nothing that can hang. It is called again when the
 // assignment of the pool changes.
@@ -191,6 +202,14 @@ func spaceOf(ctx context.Context, d pool.Driver) (Space, error) {
 		return Space{}, err
 	}
 	s := Space{Total: space.Total, Free: space.Free}
+	if d, ok := d.(identifier); ok {
+		if s.Identity, err = d.Identity(ctx); err != nil {
+			return Space{}, err
+		}
+	}
+	if d, ok := d.(granular); ok {
+		s.Granularity = d.Granularity()
+	}
 	for _, v := range volumes {
 		s.Allocated += v.Allocated
 		s.Volumes = append(s.Volumes, v.ID)

@@ -20,12 +20,12 @@ func (a *agent) measure(ctx context.Context, k model.PoolKey) next {
 	if assigned == nil {
 		assigned = a.set.strays[k]
 	}
-	before := a.volumesOf(k)
+	before, identity := a.volumesOf(k), a.set.identities[k]
 	a.mu.Unlock()
 	if assigned == nil {
 		return next{}
 	}
-	space, err := a.space(ctx, assigned, a.cfg.Host.Measure)
+	space, err := a.space(ctx, assigned, identity, a.cfg.Host.Measure)
 	if ctx.Err() != nil {
 		return next{}
 	}
@@ -33,6 +33,10 @@ func (a *agent) measure(ctx context.Context, k model.PoolKey) next {
 	defer a.mu.Unlock()
 	if a.set.pools[k] == nil && a.set.strays[k] == nil {
 		return next{}
+	}
+	if identity == "" && space != nil && space.Identity != "" && a.set.pools[k] == assigned {
+		a.set.identities[k] = space.Identity
+		a.save()
 	}
 	s := poolStatus(assigned.GetName(), space, err)
 	looked := err == nil && a.set.confirmed
@@ -44,6 +48,8 @@ func (a *agent) measure(ctx context.Context, k model.PoolKey) next {
 	}
 	if _, stray := a.set.strays[k]; stray && looked && len(s.GetUnknownVolumes()) == 0 {
 		delete(a.set.strays, k)
+		delete(a.set.identities, k)
+		a.save()
 		a.out.forgetPool(k)
 		return next{}
 	}
@@ -87,7 +93,9 @@ func (a *agent) wakeFailed(k model.PoolKey) {
 
 // space asks the host about a pool by look, for a limited time. There is none of a pool of
 // replicas without storage.
-func (a *agent) space(ctx context.Context, p *agentpb.Pool, look func(context.Context, Pool) (Space, error)) (*Space, error) {
+func (a *agent) space(
+	ctx context.Context, p *agentpb.Pool, identity string, look func(context.Context, Pool) (Space, error),
+) (*Space, error) {
 	wanted, err := a.read.pool(p)
 	if err != nil {
 		return nil, err
@@ -95,6 +103,7 @@ func (a *agent) space(ctx context.Context, p *agentpb.Pool, look func(context.Co
 	if wanted.Provider == model.Diskless {
 		return nil, nil
 	}
+	wanted.Identity = identity
 	ctx, cancel := context.WithTimeout(ctx, a.limits.Inspect)
 	defer cancel()
 	space, err := look(ctx, wanted)

@@ -22,7 +22,7 @@ func (a *agent) tend(ctx context.Context, k model.DefinitionKey) next {
 		a.mu.Unlock()
 		return next{}
 	}
-	w, err := a.read.resource(r, a.set.pools)
+	w, err := a.read.resource(r, a.set)
 	a.mu.Unlock()
 	if err != nil {
 		return a.tended(ctx, k, r, nil, failureOf("read the assignment", err))

@@ -21,12 +21,6 @@ type reader struct {
 	unsupportedLayers    map[model.Layer]string
 }
 
-// poolSet is the pools that are assigned, as far as reading a resource needs it.
-type poolSet interface {
-	pool(k model.PoolKey) *agentpb.Pool // nil for one that is not assigned
-	identity(k model.PoolKey) string
-}
-
 func (r reader) pool(p *agentpb.Pool) (Pool, error) {
 	name, err := model.ParsePoolName(p.GetName())
 	if err != nil {
@@ -43,8 +37,8 @@ func (r reader) pool(p *agentpb.Pool) (Pool, error) {
 	return Pool{Name: string(name), Provider: provider, Props: model.PropsOf(p.GetProps())}, nil
 }
 
-// resource reads an assignment. pools are those that are assigned now.
-func (r reader) resource(a *agentpb.Resource, pools map[model.PoolKey]*agentpb.Pool) (Want, error) {
+// resource reads an assignment of set.
+func (r reader) resource(a *agentpb.Resource, set *assigned) (Want, error) {
 	name, err := model.ParseDefinitionName(a.GetName())
 	if err != nil {
 		return Want{}, err
@@ -55,7 +49,7 @@ func (r reader) resource(a *agentpb.Resource, pools map[model.PoolKey]*agentpb.P
 	}
 	w := Want{Resource: string(name), Destroy: a.GetDestroy(), Layers: layers}
 	for _, v := range a.GetVolumes() {
-		vw, err := r.volume(name, v, a.GetDestroy(), pools)
+		vw, err := r.volume(name, v, a.GetDestroy(), set)
 		if err != nil {
 			return Want{}, err
 		}
@@ -85,9 +79,7 @@ func (r reader) stack(name model.DefinitionName, list []string) ([]model.Layer, 
 	return layers, nil
 }
 
-func (r reader) volume(
-	name model.DefinitionName, v *agentpb.Volume, all bool, pools map[model.PoolKey]*agentpb.Pool,
-) (VolumeWant, error) {
+func (r reader) volume(name model.DefinitionName, v *agentpb.Volume, all bool, set *assigned) (VolumeWant, error) {
 	w := VolumeWant{Number: v.GetNumber(), Destroy: v.GetDestroy(), Size: v.GetSize(), Filesystem: v.GetFilesystem()}
 	if n := model.VolumeNumber(w.Number); n < 0 || n > model.MaxVolumeNumber {
 		return w, errs.New(errs.Invalid, errs.Resource, "resource %s is assigned with volume number %d", name, n).
@@ -101,16 +93,17 @@ func (r reader) volume(
 	if v.GetPool() == "" {
 		return w, nil
 	}
-	assigned := pools[poolKey(v.GetPool())]
-	if assigned == nil {
+	k := poolKey(v.GetPool())
+	if set.pools[k] == nil {
 		return w, errs.New(errs.Invalid, errs.StoragePool, "volume %d of resource %s lies in pool %s", w.Number, name, v.GetPool()).
 			Because("the pool is not assigned to this node").About(errs.Pool)
 	}
-	p, err := r.pool(assigned)
+	p, err := r.pool(set.pools[k])
 	if err != nil {
 		return w, err
 	}
 	if p.Provider != model.Diskless {
+		p.Identity = set.identities[k]
 		w.Pool = &p
 	}
 	return w, nil

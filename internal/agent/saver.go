@@ -1,0 +1,100 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// saver writes the assigned set to disk after it changed. It spends a small part of its time
+// writing, however large the set is: many changes become one write.
+type saver struct {
+	dir      string
+	log      *slog.Logger
+	snapshot func() ([]byte, error)
+	dirty    chan struct{} // holds one
+}
+
+func newSaver(dir string, log *slog.Logger, snapshot func() ([]byte, error)) *saver {
+	return &saver{dir: dir, log: log, snapshot: snapshot, dirty: make(chan struct{}, 1)}
+}
+
+// changed has the set written soon.
+func (s *saver) changed() {
+	select {
+	case s.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// run writes until ctx ends.
+func (s *saver) run(ctx context.Context) {
+	const share = 20 // of the time is spent on writing: one part in so many
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.dirty:
+		}
+		began := time.Now()
+		if err := s.write(); err != nil {
+			s.log.Error("the assigned set could not be saved; it will be tried again", "error", err)
+			s.changed()
+			pause(ctx, time.Second)
+			continue
+		}
+		pause(ctx, min(share*time.Since(began), 10*time.Second))
+	}
+}
+
+// last writes what is not written yet. It is called after run has returned.
+func (s *saver) last() {
+	select {
+	case <-s.dirty:
+		if err := s.write(); err != nil {
+			s.log.Error("the assigned set could not be saved", "error", err)
+		}
+	default:
+	}
+}
+
+// write replaces the saved file as a whole.
+func (s *saver) write() error {
+	b, err := s.snapshot()
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(s.dir, savedName+".new"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := writeSync(f, b); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), filepath.Join(s.dir, savedName)); err != nil {
+		return err
+	}
+	return syncDir(s.dir)
+}
+
+func writeSync(f *os.File, b []byte) error {
+	_, err := f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
