@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,13 +27,7 @@ func (l *loops) detach(name string, ours func(*unix.LoopInfo64) bool) (*pool.Hol
 	if holder != nil || err != nil {
 		return holder, err
 	}
-	if holder, err = keep(name, ours); holder != nil || err != nil {
-		return holder, err
-	}
-	if number, err := strconv.Atoi(strings.TrimPrefix(name, loopPrefix)); err == nil && l.keepSpace {
-		_ = renew(number) // Whoever gets it next shall be able to discard. Someone has already: that is fine too.
-	}
-	return nil, nil //nolint:nilnil // Nobody kept it.
+	return keep(name, ours)
 }
 
 // unbind asks the kernel to unbind a device while no one else can hold it exclusively.

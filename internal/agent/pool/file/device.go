@@ -6,10 +6,8 @@ package file
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,9 +17,10 @@ import (
 )
 
 const (
-	// A passing look by udev is waited for this often and this long.
-	passingTries = 20
-	passingPause = 100 * time.Millisecond
+	// Who only has a device open may be gone in a moment: udev and losetup look into devices, and so do other agents. They are looked for this
+	// often, with this pause in between, before they count as users.
+	passingTries = 10
+	passingPause = 50 * time.Millisecond
 )
 
 // devicePath returns the path of a device's node.
@@ -63,6 +62,11 @@ func (p *Pool) open(ctx context.Context, f *folder, e entry) (pool.Device, error
 			return pool.Device{}, err
 		}
 		p.loops.remember(e.file, hint{name: name, seq: sequence(name)})
+	}
+	if p.loops.keepSpace {
+		if err := p.loops.stopDiscards(name); err != nil {
+			return pool.Device{}, err
+		}
 	}
 	// A device that was found may be older than the file's size: the agent may have ended in the midst of Grow.
 	if err := p.loops.fit(name, e.size); err != nil {
@@ -156,7 +160,7 @@ func (p *Pool) idle(f *folder, id pool.ID, removing bool) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("look for loop devices: %w", err)
 	}
-	return !slices.ContainsFunc(all, func(loop inuse.Loop) bool { return named(loop, id) }), nil
+	return !slices.ContainsFunc(all, func(loop inuse.Loop) bool { return named(loop, id) && !elsewhere(loop.Backing, entries...) }), nil
 }
 
 // detach takes devices down and returns whoever kept one.
@@ -173,7 +177,5 @@ func (p *Pool) detach(devices []bound) ([]pool.Holder, error) {
 	return nil, nil
 }
 
-// lasting tells whether a holder will not be gone in a moment. Udev will: it looks at each device that changes. So will a look of our own.
-func lasting(h pool.Holder) bool {
-	return h.Kind != pool.Opened || h.PID != 0 && h.PID != os.Getpid() && !strings.Contains(h.Name, "udev")
-}
+// lasting tells whether a holder will not be gone in a moment.
+func lasting(h pool.Holder) bool { return h.Kind != pool.Opened }

@@ -26,6 +26,9 @@
 // kernel keeps a mark on each with the uuid of the pool; mark and inode together say which device belongs to which volume, also after a restart
 // of the agent. A loop device that someone else put over a volume's file is a user of the volume.
 //
+// Newer kernels keep it when discards were switched off on a loop device, also for whoever gets the device after a FILE volume. A FILE_THIN pool
+// replaces such a device before it uses it. Where sysfs cannot be written, discards on FILE volumes do give blocks back; Allocated shows it.
+//
 // # What is durable when
 //
 //   - Create promises nothing: a NEW volume that a power cut takes away is made again.

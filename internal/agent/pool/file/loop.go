@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -112,7 +113,11 @@ func (l *loops) find(uuid string, e entry, bound lister) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, name := range names[e.name] {
+	for _, loop := range names[e.name] {
+		if elsewhere(loop.Backing, e) {
+			continue
+		}
+		name := loop.Name
 		seq := sequence(name) // Before the look: if it is bound anew in between, the hint is void.
 		info, isBound, err := l.status(name)
 		if err != nil {
@@ -127,20 +132,33 @@ func (l *loops) find(uuid string, e entry, bound lister) (string, error) {
 }
 
 // lister returns the loop devices that are bound, by the last element of the path that they are bound to.
-type lister func() (map[string][]string, error)
+type lister func() (map[string][]inuse.Loop, error)
 
 // listLoops is the lister.
-func listLoops() (map[string][]string, error) {
+func listLoops() (map[string][]inuse.Loop, error) {
 	all, err := inuse.Loops(sysDir)
 	if err != nil {
 		return nil, fmt.Errorf("look for loop devices: %w", err)
 	}
-	names := make(map[string][]string, len(all))
+	names := make(map[string][]inuse.Loop, len(all))
 	for _, loop := range all {
 		base := filepath.Base(loop.Backing)
-		names[base] = append(names[base], loop.Name)
+		names[base] = append(names[base], loop)
 	}
 	return names, nil
+}
+
+// elsewhere tells whether the path that a loop device is bound to leads to a file that is none of these. Only such devices need not be looked at
+// more closely: a path may lead nowhere because its file was unlinked or lies under another mount by now. Other agents' devices shall
+// not be looked at, because they could take a look for a user.
+func elsewhere(path string, ours ...entry) bool {
+	var st unix.Statx_t
+	const flags = unix.AT_STATX_DONT_SYNC | unix.AT_NO_AUTOMOUNT | unix.AT_SYMLINK_NOFOLLOW
+	if err := unix.Statx(unix.AT_FDCWD, path, flags, unix.STATX_INO, &st); err != nil {
+		return false
+	}
+	file := inuse.File{Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Ino: st.Ino}
+	return !slices.ContainsFunc(ours, func(e entry) bool { return e.file == file })
 }
 
 // sequence returns a number of the kernel's that changes whenever a device is bound or unbound, or "" when it is not bound or the kernel has none.
@@ -218,13 +236,11 @@ func (l *loops) configure(name, uuid string, file *os.File) error {
 	defer func() { _ = unix.Close(fd) }()
 	config := unix.LoopConfig{Fd: uint32(file.Fd()), Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_DIRECT_IO}} //nolint:gosec // A descriptor.
 	copy(config.Info.File_name[:len(config.Info.File_name)-1], mark(uuid))
-	if err := unix.IoctlLoopConfigure(fd, &config); err != nil || !l.keepSpace {
-		return err
-	}
-	return l.stopDiscards(name)
+	return unix.IoctlLoopConfigure(fd, &config)
 }
 
-// spoiled tells whether a device does not pass discards on although it could: some kernels keep that from an earlier use.
+// spoiled tells whether a device does not pass discards on although it could: newer kernels keep that from an earlier use, by a pool
+// that keeps its space.
 func (l *loops) spoiled(name string) bool {
 	possible, err1 := l.attribute(name, "queue/discard_max_hw_bytes")
 	used, err2 := l.attribute(name, "queue/discard_max_bytes")
@@ -243,17 +259,17 @@ func renew(number int) error {
 
 func loopName(number int) string { return loopPrefix + strconv.Itoa(number) }
 
-// stopDiscards makes a device refuse to give blocks back. Where sysfs cannot be written it goes on giving them back.
+// stopDiscards makes a device refuse to give blocks back. Where sysfs cannot be written it goes on giving them back. It takes some 20 ms, but only at
+// a device's first use on kernels that keep it.
 func (l *loops) stopDiscards(name string) error {
-	file := filepath.Join(blockDir, name, "queue/discard_max_bytes")
 	if used, err := l.attribute(name, "queue/discard_max_bytes"); err != nil || used == 0 {
 		return nil //nolint:nilerr // No such attribute: no discards.
 	}
-	err := os.WriteFile(file, []byte("0"), 0)
-	if errors.Is(err, unix.EROFS) || errors.Is(err, os.ErrPermission) {
-		return nil
+	err := os.WriteFile(filepath.Join(blockDir, name, "queue/discard_max_bytes"), []byte("0"), 0)
+	if err != nil && !errors.Is(err, unix.EROFS) && !errors.Is(err, os.ErrPermission) {
+		return fmt.Errorf("switch off discards on %s: %w", name, err)
 	}
-	return err
+	return nil
 }
 
 // attribute reads a number from the device's folder in sysfs.

@@ -6,11 +6,9 @@ package file
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,12 +18,6 @@ import (
 
 // deleted is what the kernel adds to the path of an unlinked file.
 const deleted = " (deleted)"
-
-// This process looks into devices for moments and would then see itself: it looks this often before it takes itself for a user.
-const (
-	ownTries = 4
-	ownPause = 5 * time.Millisecond
-)
 
 // usage is all that the host has on a volume.
 type usage struct {
@@ -48,19 +40,11 @@ func (p *Pool) Holders(ctx context.Context, id pool.ID) ([]pool.Holder, error) {
 		return nil, err
 	}
 	defer end()
-	for try := 1; ; try++ {
-		u, err := p.usage(ctx, f, id)
-		if err != nil {
-			return nil, fmt.Errorf("look who uses volume %s of pool %s: %w", id, p.c.Name, err)
-		}
-		holders := append(u.device, u.file...)
-		if try == ownTries || !slices.ContainsFunc(holders, func(h pool.Holder) bool { return h.Kind == pool.Opened && h.PID == os.Getpid() }) {
-			return holders, nil
-		}
-		if err := pause(ctx, ownPause); err != nil {
-			return nil, err
-		}
+	u, err := p.usage(ctx, f, id)
+	if err != nil {
+		return nil, fmt.Errorf("look who uses volume %s of pool %s: %w", id, p.c.Name, err)
 	}
+	return append(u.device, u.file...), nil
 }
 
 // usage looks who uses a volume.
@@ -78,7 +62,7 @@ func (p *Pool) usage(ctx context.Context, f *folder, id pool.ID) (usage, error) 
 		u.file = append(u.file, table.File(e.file)...)
 	}
 	for _, loop := range table.Loops() {
-		if !named(loop, id) {
+		if !named(loop, id) || elsewhere(loop.Backing, entries...) {
 			continue
 		}
 		info, isBound, err := p.loops.status(loop.Name)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
 	"github.com/holdfast-storage/holdfast/internal/command"
 )
 
@@ -46,15 +47,10 @@ func Run(t testing.TB, program string, args ...string) string {
 func Mount(t testing.TB, fstype string, size int64) (dir string) {
 	t.Helper()
 	// Short and without symbolic links, unlike some temporary directories.
-	base, err := os.MkdirTemp("/tmp", "holdfast-")
+	base, err := os.MkdirTemp("/tmp", "holdfast-") //nolint:usetesting // Removed only when it was unmounted.
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(base); err != nil {
-			t.Error(err)
-		}
-	})
 	dir = filepath.Join(base, "mnt")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -67,11 +63,19 @@ func Mount(t testing.TB, fstype string, size int64) (dir string) {
 		mountImage(t, filepath.Join(base, "image"), dir, fstype, size)
 	}
 	t.Cleanup(func() {
-		if left := loopsOver(t, dir); len(left) > 0 {
+		left := loopsOver(t, dir)
+		if len(left) > 0 {
 			t.Errorf("loop devices are left: %v", left)
 		}
+		for device := range left {
+			_, _ = (&command.Exec{}).Run(context.Background(), command.Command{Program: "losetup", Args: []string{"-d", device}}) //nolint:usetesting // The test's own is over.
+		}
 		if err := unix.Unmount(dir, 0); err != nil {
-			t.Errorf("unmount %s: %v", dir, err)
+			t.Errorf("unmount %s, which is left behind: %v", dir, err)
+			return
+		}
+		if err := os.RemoveAll(base); err != nil {
+			t.Error(err)
 		}
 	})
 	return dir
@@ -98,17 +102,17 @@ func mountImage(t testing.TB, image, dir, fstype string, size int64) {
 	Run(t, "mount", "-t", fstype, "-o", "loop", image, dir)
 }
 
-// loopsOver returns the loop devices that are bound to files in a folder.
-func loopsOver(t testing.TB, dir string) []string {
+// loopsOver returns the loop devices that are bound to files in a folder, with the files.
+func loopsOver(t testing.TB, dir string) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	loops, err := inuse.Loops("/sys")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var found []string
-	for _, file := range files {
-		if backing, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(backing), dir+"/") { //nolint:gosec // Below sysfs.
-			found = append(found, strings.TrimSpace(string(backing)))
+	found := map[string]string{}
+	for _, loop := range loops {
+		if strings.HasPrefix(loop.Backing, dir+"/") {
+			found["/dev/"+loop.Name] = loop.Backing
 		}
 	}
 	return found
