@@ -1,0 +1,169 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-storage/holdfast/client"
+)
+
+// Exit codes, as the linstor client has them.
+const (
+	ExitOK         = 0
+	ExitUnknown    = 1  // something else went wrong
+	ExitUsage      = 2  // the arguments are wrong; nothing was done
+	ExitNotFound   = 3  // what was to be shown does not exist
+	ExitAPI        = 10 // the controller refused, or warned with --warn-as-error
+	ExitConnection = 20 // no controller answered
+	ExitTimeout    = 21 // a controller did not answer in time
+)
+
+// Env is all that the commands touch outside of this package. Stdout and Stderr must be set; all else has a default.
+type Env struct {
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	// Getenv reads LS_CONTROLLERS, NO_COLOR and the locale. Nil: the environment is empty.
+	Getenv func(string) string
+	// Terminal says that Stdout is a terminal: colours and drawn tables are for terminals alone.
+	Terminal bool
+	// HTTP sends the requests. Nil: the client's own.
+	HTTP *http.Client
+	// LookupHost resolves the name of a node that is created without an address. Nil: the system's resolver.
+	LookupHost func(ctx context.Context, host string) ([]string, error)
+	// Location is the time zone in which times are shown. Nil: the local one.
+	Location *time.Location
+}
+
+func (e Env) withDefaults() Env {
+	if e.Stdin == nil {
+		e.Stdin = strings.NewReader("")
+	}
+	if e.Getenv == nil {
+		e.Getenv = func(string) string { return "" }
+	}
+	if e.LookupHost == nil {
+		e.LookupHost = net.DefaultResolver.LookupHost
+	}
+	if e.Location == nil {
+		e.Location = time.Local
+	}
+	return e
+}
+
+// AddTo adds the client commands and the global flags to root. It takes over root's output, its errors and how they are
+// printed: see [Run].
+func AddTo(root *cobra.Command, env Env) {
+	a := &app{env: env.withDefaults()}
+	a.addGlobalFlags(root)
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetIn(a.env.Stdin)
+	root.SetOut(a.env.Stdout)
+	root.SetErr(a.env.Stderr)
+	root.AddCommand(
+		a.controller(), a.keyValueStore(), a.node(), a.resource(), a.resourceDefinition(), a.resourceGroup(),
+		a.storagePool(), a.volume(), a.volumeDefinition(), a.volumeGroup(),
+	)
+}
+
+// Run runs the command of root that args name, and returns the exit code. Commands that do not come from this package may be
+// below root, too: an error of theirs is printed, and ends in [ExitUnknown] unless they return one from [WithExit].
+func Run(ctx context.Context, root *cobra.Command, env Env, args []string) int {
+	env = env.withDefaults()
+	cmd, args, err := rewrite(root, args)
+	if err == nil {
+		root.SetArgs(args)
+		cmd, err = root.ExecuteContextC(ctx)
+	}
+	code := exitCode(err)
+	if said := message(err); said != "" {
+		_, _ = fmt.Fprintf(env.Stderr, "error: %s\n", said)
+	}
+	if code == ExitUsage {
+		_, _ = fmt.Fprintf(env.Stderr, "usage: %s\nTry '%s --help'.\n", cmd.UseLine(), cmd.CommandPath())
+	}
+	return code
+}
+
+// usageError is a mistake in the arguments.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// exitError ends the program with a code. Without a cause, all that there is to say was said.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e exitError) Unwrap() error { return e.err }
+
+// WithExit returns an error that ends [Run] with code after err was printed. A nil err prints nothing.
+func WithExit(code int, err error) error { return exitError{code, err} }
+
+// message returns what has to be printed about err.
+func message(err error) string {
+	if err == nil || brokenPipe(err) {
+		return ""
+	}
+	if exit, ok := errors.AsType[exitError](err); ok && exit.err == nil {
+		return ""
+	}
+	if failure, ok := errors.AsType[*client.ConnectionError](err); ok && !failure.Timeout() && !failure.Unknown {
+		return err.Error() + "\nSet --controllers or LS_CONTROLLERS to where a controller listens."
+	}
+	return err.Error()
+}
+
+func exitCode(err error) int {
+	if err == nil || brokenPipe(err) {
+		return ExitOK
+	}
+	if exit, ok := errors.AsType[exitError](err); ok {
+		return exit.code
+	}
+	if _, ok := errors.AsType[usageError](err); ok {
+		return ExitUsage
+	}
+	if failure, ok := errors.AsType[*client.ConnectionError](err); ok {
+		if failure.Timeout() {
+			return ExitTimeout
+		}
+		return ExitConnection
+	}
+	if _, ok := errors.AsType[*client.UnexpectedError](err); ok {
+		return ExitConnection
+	}
+	if _, ok := errors.AsType[*client.Error](err); ok {
+		return ExitAPI
+	}
+	return ExitUnknown
+}
+
+// brokenPipe reports whether the reader of the output has gone: it has seen enough.
+func brokenPipe(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
+}

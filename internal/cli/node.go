@@ -1,0 +1,207 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-storage/holdfast/client"
+	"github.com/holdfast-storage/holdfast/internal/wire"
+)
+
+func (a *app) node() *cobra.Command {
+	return group("node", []string{"n"}, "Nodes",
+		a.nodeCreate(), a.nodeList(), a.nodeInfo(), a.nodeModify(), a.nodeDelete(), a.netInterface(),
+		a.setProperty(nodeProperties()), a.listProperties(nodeProperties()))
+}
+
+// Ports on which agents listen in LINSTOR. Holdfast's agents dial in; clients show the port all the same.
+const (
+	satellitePort    = 3366
+	satelliteTLSPort = 3367
+	controllerPort   = 3370
+	controlTLSPort   = 3371
+)
+
+func nodeTypes() []string {
+	return []string{string(client.NodeController), string(client.NodeAuxiliary), string(client.NodeCombined), string(client.NodeSatellite)}
+}
+
+func (a *app) nodeCreate() *cobra.Command {
+	nodeType := choice{string(client.NodeSatellite), nodeTypes()}
+	encryption := choice{wire.EncryptionPlain, []string{wire.EncryptionPlain, wire.EncryptionSSL}}
+	var (
+		at        port
+		ifaceName string
+	)
+	cmd := &cobra.Command{
+		Use: "create NAME [ADDRESS]", Aliases: []string{"c"}, Short: "Register a node",
+		Long: "Register a node. Its name must be the host name of the node. Without an address the name is resolved here.",
+		Args: between(1, 2, "NAME"),
+		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			address, err := a.nodeAddress(ctx, args)
+			if err != nil {
+				return err
+			}
+			kind := client.NodeType(nodeType.value)
+			if at.value == nil {
+				at.value = new(defaultNodePort(kind, encryption.value))
+			}
+			return s.changed(s.CreateNode(ctx, client.NodeCreate{Name: args[0], Type: kind, NetInterfaces: []client.NetInterfaceCreate{{
+				Name: ifaceName, Address: address, SatellitePort: at.value, SatelliteEncryptionType: encryption.value, IsActive: new(true),
+			}}}))
+		}),
+	}
+	f := cmd.Flags()
+	f.Var(&nodeType, "node-type", "what runs on the node")
+	f.VarP(&at, "port", "p", "port of the node")
+	f.Var(&encryption, "communication-type", "encryption of the connection")
+	f.StringVar(&ifaceName, "interface-name", "default", "name of the network interface")
+	return cmd
+}
+
+func defaultNodePort(kind client.NodeType, encryption string) client.Int32 {
+	controls, encrypted := kind == client.NodeController, encryption == wire.EncryptionSSL
+	switch {
+	case controls && encrypted:
+		return controlTLSPort
+	case controls:
+		return controllerPort
+	case encrypted:
+		return satelliteTLSPort
+	default:
+		return satellitePort
+	}
+}
+
+// nodeAddress returns the address of a new node: the one given, or that of its name.
+func (a *app) nodeAddress(ctx context.Context, args []string) (string, error) {
+	host := args[len(args)-1]
+	if net.ParseIP(host) != nil {
+		return host, nil
+	}
+	addresses, err := a.env.LookupHost(ctx, host)
+	if err == nil && len(addresses) == 0 {
+		err = errors.New("it has no address")
+	}
+	if err != nil {
+		return "", usagef("resolve %s: %w; give the address of the node", host, err)
+	}
+	return addresses[0], nil
+}
+
+func (a *app) nodeList() *cobra.Command {
+	var filter client.NodeFilter
+	var nodes, props list
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"l"}, Short: "List nodes", Args: nothing,
+		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
+			filter.Nodes, filter.Props = nodes, props
+			all, err := s.Nodes(ctx, filter)
+			if err != nil {
+				return err
+			}
+			t := newTable("Node", "NodeType", "Addresses", "State")
+			for _, n := range all {
+				t.row(n.Name, string(n.Type), activeAddress(n), a.nodeState(n))
+			}
+			return s.list(t)
+		}),
+	}
+	pastable(cmd)
+	nodes.addTo(cmd.Flags(), "nodes", "n", "only these nodes")
+	props.addTo(cmd.Flags(), "props", "", "only nodes with these properties, as KEY or KEY=VALUE")
+	return cmd
+}
+
+// activeAddress returns how the controller and the node reach each other.
+func activeAddress(n client.Node) string {
+	var lines []string
+	for _, i := range n.NetInterfaces {
+		if i.IsActive && i.SatellitePort != nil {
+			lines = append(lines, fmt.Sprintf("%s (%s)", net.JoinHostPort(i.Address, fmt.Sprint(*i.SatellitePort)), i.SatelliteEncryptionType))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (a *app) nodeInfo() *cobra.Command {
+	var nodes list
+	cmd := &cobra.Command{
+		Use: "info", Short: "Show which kinds of storage and which layers nodes support", Args: nothing,
+		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
+			all, err := s.Nodes(ctx, client.NodeFilter{Nodes: nodes})
+			if err != nil {
+				return err
+			}
+			if s.form != text {
+				return s.listJSON(s.last)
+			}
+			if err := s.writeTable(providersTable(all)); err != nil {
+				return err
+			}
+			return errors.Join(s.write("\n"), s.writeTable(layersTable(all)))
+		}),
+	}
+	pastable(cmd)
+	nodes.addTo(cmd.Flags(), "nodes", "n", "only these nodes")
+	return cmd
+}
+
+func providersTable(nodes []client.Node) *table {
+	t := newTable("Node", "Diskless", "LVM", "LVMThin", "ZFS/Thin", "File/Thin")
+	for _, n := range nodes {
+		has := func(any ...client.ProviderKind) cell {
+			return support(slices.ContainsFunc(any, func(k client.ProviderKind) bool { return slices.Contains(n.StorageProviders, k) }))
+		}
+		t.row(n.Name, has(wire.Diskless), has(wire.LVM), has(wire.LVMThin), has(wire.ZFS, wire.ZFSThin), has(wire.File, wire.FileThin))
+	}
+	return t
+}
+
+func layersTable(nodes []client.Node) *table {
+	t := newTable("Node", "DRBD", "LUKS", "Storage")
+	for _, n := range nodes {
+		has := func(l client.LayerType) cell { return support(slices.Contains(n.ResourceLayers, l)) }
+		t.row(n.Name, has(wire.LayerDRBD), has(wire.LayerLUKS), has(wire.LayerStorage))
+	}
+	return t
+}
+
+func support(has bool) cell {
+	if has {
+		return cell{"+", green}
+	}
+	return cell{"-", red}
+}
+
+func (a *app) nodeModify() *cobra.Command {
+	nodeType := choice{among: nodeTypes()}
+	cmd := &cobra.Command{
+		Use: "modify NODE", Aliases: []string{"m"}, Short: "Change the type of a node", Args: exactly("NODE"),
+		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			return s.changed(s.ModifyNode(ctx, args[0], client.NodeModify{NodeType: client.NodeType(nodeType.value)}))
+		}),
+	}
+	cmd.Flags().VarP(&nodeType, "node-type", "t", "what runs on the node")
+	return cmd
+}
+
+func (a *app) nodeDelete() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "delete NODE", Aliases: []string{"d"}, Short: "Delete a node that has no resources", Args: exactly("NODE"),
+		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			return s.changed(s.DeleteNode(ctx, args[0]))
+		}),
+	}
+	compatible(cmd, "async", "")
+	return cmd
+}

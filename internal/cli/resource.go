@@ -1,0 +1,209 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-storage/holdfast/client"
+	"github.com/holdfast-storage/holdfast/internal/wire"
+)
+
+func (a *app) resource() *cobra.Command {
+	volumes := a.volumeList()
+	volumes.Use, volumes.Aliases = "list-volumes", []string{"lv"}
+	return group("resource", []string{"r"}, "Resources: the replicas of a definition on nodes",
+		a.resourceCreate(), a.resourceList(), a.resourceDelete(), volumes,
+		a.setProperty(resourceProperties()), a.listProperties(resourceProperties()))
+}
+
+// resourceFlags are the flags of creating.
+type resourceFlags struct {
+	placement
+
+	auto         replicaCount
+	nodeID       number
+	tcpPort      port
+	diskless     bool
+	drbdDiskless bool
+	inactive     bool
+}
+
+func (r *resourceFlags) addTo(cmd *cobra.Command) {
+	r.placement.addTo(cmd, "p")
+	f := cmd.Flags()
+	f.Var(&r.auto, "auto-place", "number of replicas that the controller places, or +N for N more")
+	f.Var(&r.nodeID, "node-id", "DRBD node id")
+	f.Var(&r.tcpPort, "drbd-tcp-port", "port of DRBD")
+	f.BoolVar(&r.drbdDiskless, "drbd-diskless", false, "a DRBD replica without a disk")
+	f.BoolVarP(&r.diskless, "diskless", "d", false, "a replica without a disk")
+	f.BoolVar(&r.inactive, "inactive", false, "a replica that is not active")
+	compatible(cmd, "async", "")
+}
+
+// flags returns the resource flags that were asked for. The controller adds those that they imply.
+func (r *resourceFlags) flags() []string {
+	var flags []string
+	for _, f := range []struct {
+		asked bool
+		flag  string
+	}{{r.diskless, wire.FlagDiskless}, {r.drbdDiskless, wire.FlagDRBDDiskless}, {r.inactive, wire.FlagInactive}} {
+		if f.asked {
+			flags = append(flags, f.flag)
+		}
+	}
+	return flags
+}
+
+// replicaCount is a number of replicas, or of additional ones when it starts with a plus.
+type replicaCount struct {
+	number
+
+	more bool
+}
+
+// Set reads the number.
+func (r *replicaCount) Set(text string) error {
+	digits, more := strings.CutPrefix(text, "+")
+	r.more = more
+	if err := r.number.Set(digits); err != nil || *r.value == 0 {
+		return usagef("%q: want a number of replicas, or +N for N more", text)
+	}
+	return nil
+}
+
+func (a *app) resourceCreate() *cobra.Command {
+	var flags resourceFlags
+	cmd := &cobra.Command{
+		Use: "create [NODE...] RESOURCE", Aliases: []string{"c"}, Short: "Add replicas of a resource to nodes",
+		Long:    "Add replicas of a resource to the nodes that are named, all of them or none, or with --auto-place to nodes that the controller chooses.",
+		Example: "  holdfast resource create node-a node-b vm-100-disk-1 --storage-pool ssd\n  holdfast resource create vm-100-disk-1 --auto-place 2",
+		Args:    between(1, -1, "RESOURCE"),
+		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			nodes, resource := args[:len(args)-1], args[len(args)-1]
+			switch auto := flags.auto.value != nil; {
+			case auto && len(nodes) > 0:
+				return usagef("--auto-place chooses the nodes; %s cannot be named with it", strings.Join(nodes, ", "))
+			case auto:
+				return a.place(ctx, s, resource, &flags.placement, flags.auto)
+			case len(nodes) == 0:
+				return usagef("too few arguments: name nodes, or let the controller choose with --auto-place")
+			}
+			return createOn(ctx, s, resource, nodes, &flags)
+		}),
+	}
+	flags.addTo(cmd)
+	return cmd
+}
+
+// createOn adds replicas on nodes.
+func createOn(ctx context.Context, s *session, resource string, nodes []string, flags *resourceFlags) error {
+	if len(flags.pools) > 1 {
+		return usagef("--storage-pool: a replica lies in one pool, not in %s", strings.Join(flags.pools, " and "))
+	}
+	var create []client.ResourceCreate
+	for _, node := range nodes {
+		one := client.ResourceCreate{
+			Resource: client.NewResource{NodeName: node, Flags: flags.flags()}, LayerList: upper[client.LayerType](flags.layers),
+			DrbdNodeID: flags.nodeID.value,
+		}
+		if len(flags.pools) == 1 {
+			one.Resource.Props = client.Properties{propStoragePool: flags.pools[0]}
+		}
+		if flags.tcpPort.value != nil {
+			one.DrbdTCPPorts = []client.Int32{*flags.tcpPort.value}
+		}
+		create = append(create, one)
+	}
+	return s.changed(s.CreateResources(ctx, resource, create))
+}
+
+// place lets the controller choose nodes.
+func (a *app) place(ctx context.Context, s *session, resource string, where *placement, count replicaCount) error {
+	filter, err := where.filter()
+	if err != nil {
+		return err
+	}
+	if count.more {
+		filter.AdditionalPlaceCount = count.value
+	} else {
+		filter.PlaceCount = count.value
+	}
+	return s.changed(s.AutoPlace(ctx, resource, client.AutoPlaceRequest{
+		SelectFilter: filter, DisklessOnRemaining: filter.DisklessOnRemaining, LayerList: filter.LayerStack,
+	}))
+}
+
+// autoPlace is the command of definitions that does what resource create --auto-place does.
+func (a *app) autoPlace() *cobra.Command {
+	var (
+		where placement
+		count replicaCount
+	)
+	cmd := &cobra.Command{
+		Use: "auto-place RESOURCE", Aliases: []string{"ap"}, Short: "Add replicas of a resource where the controller chooses",
+		Args: exactly("RESOURCE"),
+		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			return a.place(ctx, s, args[0], &where, count)
+		}),
+	}
+	where.addTo(cmd, "p")
+	cmd.Flags().Var(&count, "place-count", "number of replicas, or +N for N more (default what the group says)")
+	return cmd
+}
+
+func (a *app) resourceList() *cobra.Command {
+	var (
+		resources, nodes, props list
+		faulty                  bool
+	)
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"l"}, Short: "List resources", Args: nothing,
+		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
+			all, err := s.AllResources(ctx, client.ResourceFilter{Resources: resources, Nodes: nodes, Props: props})
+			if err != nil {
+				return err
+			}
+			t := newTable("ResourceName", "Node", "Layers", "Usage", "Conns", ">State", "CreatedOn")
+			for _, r := range all {
+				state, conns := resourceState(r), connections(r.Resource)
+				if faulty && state.color == green && conns.color != red {
+					continue
+				}
+				t.row(r.Name, r.NodeName, layers(r.Resource), usage(r.Resource), conns, state, a.when(r.CreateTimestamp))
+			}
+			return s.list(t)
+		}),
+	}
+	pastable(cmd)
+	resources.addTo(cmd.Flags(), "resources", "r", "only these resources")
+	nodes.addTo(cmd.Flags(), "nodes", "n", "only resources on these nodes")
+	props.addTo(cmd.Flags(), "props", "", "only resources with these properties, as KEY or KEY=VALUE")
+	cmd.Flags().BoolVar(&faulty, "faulty", false, "only resources that are not well")
+	compatible(cmd, "all", "a")
+	return cmd
+}
+
+func (a *app) resourceDelete() *cobra.Command {
+	var keep bool
+	cmd := &cobra.Command{
+		Use: "delete NODE... RESOURCE", Aliases: []string{"d"}, Short: "Delete replicas on nodes with their data",
+		Args: between(2, -1, "NODE", "RESOURCE"),
+		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			nodes, resource := args[:len(args)-1], args[len(args)-1]
+			for _, node := range nodes {
+				if err := s.changed(s.DeleteResource(ctx, resource, node, keep)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&keep, "keep-tiebreaker", false, "keep a replica that is needed as tie-breaker")
+	compatible(cmd, "async", "")
+	return cmd
+}

@@ -1,0 +1,208 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-storage/holdfast/client"
+)
+
+func (a *app) resourceGroup() *cobra.Command {
+	return group("resource-group", []string{"rg"}, "Resource groups: templates for resources",
+		a.resourceGroupCreate(), a.resourceGroupList(), a.resourceGroupModify(), a.resourceGroupDelete(),
+		a.spawn(), a.querySizeInfo(), a.setProperty(groupProperties()), a.listProperties(groupProperties()))
+}
+
+// groupFlags are the flags of creating and modifying.
+type groupFlags struct {
+	placement
+
+	description string
+	peerSlots   number
+}
+
+func (g *groupFlags) addTo(cmd *cobra.Command) {
+	g.placement.addTo(cmd, "p")
+	g.addCount(cmd)
+	cmd.Flags().StringVarP(&g.description, "description", "d", "", "description of the group")
+	cmd.Flags().Var(&g.peerSlots, "peer-slots", "DRBD peer slots of new resources")
+}
+
+func (a *app) resourceGroupCreate() *cobra.Command {
+	var flags groupFlags
+	cmd := &cobra.Command{
+		Use: "create NAME", Aliases: []string{"c"}, Short: "Add a resource group", Args: exactly("NAME"),
+	}
+	cmd.RunE = a.run(func(ctx context.Context, s *session, args []string) error {
+		filter, err := flags.filter()
+		if err != nil {
+			return err
+		}
+		return s.changed(s.CreateResourceGroup(ctx, client.ResourceGroupCreate{
+			Name: args[0], Description: optional(cmd, "description", flags.description),
+			SelectFilter: filter, PeerSlots: flags.peerSlots.value,
+		}))
+	})
+	flags.addTo(cmd)
+	return cmd
+}
+
+func (a *app) resourceGroupModify() *cobra.Command {
+	var flags groupFlags
+	cmd := &cobra.Command{
+		Use: "modify NAME", Aliases: []string{"m"}, Short: "Change a resource group",
+		Long: "Change what the options name, and nothing else. Resources that exist stay where they are.", Args: exactly("NAME"),
+	}
+	cmd.RunE = a.run(func(ctx context.Context, s *session, args []string) error {
+		filter, err := flags.filter()
+		if err != nil {
+			return err
+		}
+		return s.changed(s.ModifyResourceGroup(ctx, args[0], client.ResourceGroupModify{
+			Description: optional(cmd, "description", flags.description), SelectFilter: filter, PeerSlots: flags.peerSlots.value,
+		}))
+	})
+	flags.addTo(cmd)
+	return cmd
+}
+
+func (a *app) resourceGroupDelete() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME", Aliases: []string{"d"}, Short: "Delete a resource group that no resource belongs to", Args: exactly("NAME"),
+		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			return s.changed(s.DeleteResourceGroup(ctx, args[0]))
+		}),
+	}
+}
+
+func (a *app) resourceGroupList() *cobra.Command {
+	var groups, props list
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"l"}, Short: "List resource groups", Args: nothing,
+		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
+			all, err := s.ResourceGroups(ctx, client.ResourceGroupFilter{ResourceGroups: groups, Props: props})
+			if err != nil {
+				return err
+			}
+			if s.form != text {
+				return s.listJSON(s.last)
+			}
+			t := newTable("ResourceGroup", "SelectFilter", "VlmNrs", "Description")
+			t.lined = true
+			for _, g := range all {
+				numbers, err := volumeNumbers(ctx, s, g.Name)
+				if err != nil {
+					return err
+				}
+				t.row(g.Name, filterText(g.SelectFilter), numbers, g.Description)
+			}
+			return s.list(t)
+		}),
+	}
+	pastable(cmd)
+	groups.addTo(cmd.Flags(), "resource-groups", "r", "only these groups")
+	props.addTo(cmd.Flags(), "props", "", "only groups with these properties, as KEY or KEY=VALUE")
+	return cmd
+}
+
+// volumeNumbers returns the numbers of a group's volume groups. A group that was deleted since it was listed has none.
+func volumeNumbers(ctx context.Context, s *session, group string) (string, error) {
+	all, err := s.VolumeGroups(ctx, group)
+	if err != nil && !client.IsNotFound(err) {
+		return "", err
+	}
+	var numbers []string
+	for _, v := range all {
+		numbers = append(numbers, fmt.Sprint(v.VolumeNumber))
+	}
+	return strings.Join(numbers, ","), nil
+}
+
+// filterText returns what a filter says, a line for each thing.
+func filterText(f *client.AutoSelectFilter) string {
+	if f == nil {
+		return ""
+	}
+	var lines []string
+	add := func(name, value string) {
+		if value != "" {
+			lines = append(lines, name+": "+value)
+		}
+	}
+	words := func(list []string) string { return strings.Join(list, ", ") }
+	if f.PlaceCount != nil && *f.PlaceCount > 0 {
+		add("PlaceCount", fmt.Sprint(*f.PlaceCount))
+	}
+	add("Node(s)", words(f.NodeNameList))
+	add("StoragePool(s)", words(f.Pools()))
+	add("DisklessStoragePool(s)", words(f.StoragePoolDisklessList))
+	if f.DisklessOnRemaining != nil && *f.DisklessOnRemaining {
+		add("DisklessOnRemaining", "True")
+	}
+	add("NotPlaceWithRsc", words(f.NotPlaceWithRsc))
+	if f.NotPlaceWithRscRegex != nil {
+		add("NotPlaceWithRscRegex", *f.NotPlaceWithRscRegex)
+	}
+	add("ReplicasOnSame", words(f.ReplicasOnSame))
+	add("ReplicasOnDifferent", words(f.ReplicasOnDifferent))
+	var atMost []string
+	for _, key := range slices.Sorted(maps.Keys(f.XReplicasOnDifferent)) {
+		atMost = append(atMost, fmt.Sprintf("%s %d", key, f.XReplicasOnDifferent[key]))
+	}
+	add("XReplicasOnDifferent", words(atMost))
+	add("LayerStack", joined(f.LayerStack))
+	add("ProviderList", joined(f.ProviderList))
+	return strings.Join(lines, "\n")
+}
+
+func (a *app) querySizeInfo() *cobra.Command {
+	var where placement
+	cmd := &cobra.Command{
+		Use: "query-size-info NAME", Aliases: []string{"qsi"}, Short: "Show how large a volume a resource group could spawn now",
+		Args: exactly("NAME"),
+		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			filter, err := where.filter()
+			if err != nil {
+				return err
+			}
+			answer, err := s.QuerySizeInfo(ctx, args[0], client.QuerySizeInfoRequest{SelectFilter: filter})
+			if err != nil {
+				return err
+			}
+			return sizeInfo(s, answer)
+		}),
+	}
+	pastable(cmd)
+	where.addTo(cmd, "")
+	where.addCount(cmd)
+	return cmd
+}
+
+// sizeInfo prints an answer, which has either sizes or the reasons why there are none.
+func sizeInfo(s *session, answer client.QuerySizeInfoResponse) error {
+	_, failed := answer.Reports.FirstError()
+	s.failed = failed || answer.SpaceInfo == nil
+	if s.form != text {
+		return s.writeJSON(s.last)
+	}
+	if len(answer.Reports) > 0 || answer.SpaceInfo == nil {
+		return s.writeEntries(answer.Reports)
+	}
+	space := answer.SpaceInfo
+	var next []string
+	for _, r := range space.NextSpawnResult {
+		next = append(next, r.StorPoolName+" on "+r.NodeName)
+	}
+	t := newTable(">MaxVolumeSize", ">AvailableSize", ">Capacity", "Next Spawn Result")
+	t.row(cmp.Or(knownSize(&space.MaxVlmSize), "unlimited"), knownSize(space.AvailableSize), knownSize(space.Capacity), strings.Join(next, "\n"))
+	return s.writeTable(t)
+}
