@@ -1,0 +1,116 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/holdfast-storage/holdfast/internal/agent"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/file"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
+	"github.com/holdfast-storage/holdfast/internal/command"
+	"github.com/holdfast-storage/holdfast/internal/config"
+	"github.com/holdfast-storage/holdfast/internal/model"
+)
+
+func agentCommand() *cobra.Command {
+	var s settings
+	c := &cobra.Command{
+		Use:   "agent",
+		Short: "Run the agent of this host",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			log, err := s.load()
+			if err != nil {
+				return err
+			}
+			tell(log, daemon.SdNotifyReady)
+			defer tell(log, daemon.SdNotifyStopping)
+			return runAgent(c.Context(), s.Agent, log)
+		},
+	}
+	s.flags(c)
+	c.Flags().StringVar(&s.Agent.Node, "node", "", "name of this node (default: the host's name)")
+	c.Flags().StringSliceVar(&s.Agent.Controllers, "controller", nil, "address of a controller; may be given several times")
+	c.Flags().StringVar(&s.Agent.State, "state", "", "folder of what the agent keeps over a restart")
+	return c
+}
+
+// nodeName is the name that this host has in the cluster when nobody gives another.
+func nodeName(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("ask for the name of this host: %w", err)
+	}
+	return name, nil
+}
+
+// runAgent is the agent of this host until ctx ends.
+func runAgent(ctx context.Context, c config.Agent, log *slog.Logger) error {
+	node, err := nodeName(c.Node)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.State, 0o700); err != nil {
+		return fmt.Errorf("make the state folder: %w", err)
+	}
+	users := &inuse.Scanner{}
+	drivers := func(p agent.Pool) (pool.Driver, error) { return driver(p, node, users) }
+	log.Info("the agent starts", "node", node, "controllers", c.Controllers, "state", c.State)
+	return agent.Run(ctx, agent.Config{
+		Node: node, Addresses: c.Controllers, Dial: dial, StateDir: c.State, Version: version, Log: log,
+		Host:      agent.NewMachine(drivers, &command.Exec{}),
+		Providers: []model.Provider{model.Diskless, model.File, model.FileThin},
+		Layers:    []model.Layer{model.Storage},
+		UnsupportedProviders: map[model.Provider]string{
+			model.LVM: notYet, model.LVMThin: notYet, model.ZFS: notYet, model.ZFSThin: notYet,
+		},
+		UnsupportedLayers: map[model.Layer]string{model.DRBD: notYet, model.LUKS: notYet},
+	})
+}
+
+const notYet = "this version of the agent does not drive it"
+
+// driver makes the driver of a pool.
+func driver(p agent.Pool, node string, users *inuse.Scanner) (pool.Driver, error) {
+	switch p.Provider {
+	case model.File, model.FileThin:
+		return file.New(file.Config{
+			Name: p.Name, Node: node, Dir: directory(p.Props), Thin: p.Provider.Thin(), Users: users,
+		})
+	default:
+		return nil, fmt.Errorf("pool %s: the provider %s: %s", p.Name, p.Provider, notYet)
+	}
+}
+
+// directory is where a pool of files lies; older clients name it by the second key.
+func directory(p model.Props) string {
+	for _, key := range []string{"StorDriver/StorPoolName", "StorDriver/FileDir"} {
+		if v, ok := p.Get(key); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// dial makes a connection to a controller. A peer that is silent for long is given up.
+func dial(address string) (agent.Conn, error) {
+	return grpc.NewClient(address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 10 * time.Second}))
+}

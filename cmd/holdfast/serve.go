@@ -1,0 +1,166 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-storage/holdfast/internal/config"
+	"github.com/holdfast-storage/holdfast/internal/controller"
+	"github.com/holdfast-storage/holdfast/internal/kv/boltkv"
+	"github.com/holdfast-storage/holdfast/internal/rest"
+	"github.com/holdfast-storage/holdfast/internal/telemetry"
+)
+
+// version is what the REST API says of itself: clients compare it with the versions of
+// LINSTOR whose features they use.
+const version = "1.34.0"
+
+// Set by the linker.
+var (
+	commit = "unknown" //nolint:gochecknoglobals // the linker sets it
+	built  = "unknown" //nolint:gochecknoglobals // the linker sets it
+)
+
+// settings is what the commands that serve have in common.
+type settings struct {
+	file string
+	config.Config
+}
+
+// flags adds the flags that all of them have.
+func (s *settings) flags(c *cobra.Command) {
+	c.Flags().StringVar(&s.file, "config", "", "configuration file (TOML)")
+	c.Flags().StringVar(&s.Log.Level, "log-level", "", "debug, info, warn or error")
+	c.Flags().StringVar(&s.Log.Format, "log-format", "", "text or json")
+}
+
+// load reads the file, puts what flags say over it, and returns the logger.
+func (s *settings) load() (*slog.Logger, error) {
+	said := s.Config
+	s.Config = config.Default()
+	if s.file != "" {
+		c, err := config.Load(s.file)
+		if err != nil {
+			return nil, err
+		}
+		s.Config = c
+	}
+	over(&s.Log.Level, said.Log.Level)
+	over(&s.Log.Format, said.Log.Format)
+	over(&s.Controller.Data, said.Controller.Data)
+	over(&s.Controller.Listen, said.Controller.Listen)
+	over(&s.Controller.AgentListen, said.Controller.AgentListen)
+	over(&s.Agent.Node, said.Agent.Node)
+	over(&s.Agent.State, said.Agent.State)
+	if len(said.Agent.Controllers) > 0 {
+		s.Agent.Controllers = said.Agent.Controllers
+	}
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	return telemetry.Logger(os.Stderr, s.Log.Level, s.Log.Format)
+}
+
+func over(value *string, said string) {
+	if said != "" {
+		*value = said
+	}
+}
+
+// serveController makes the command that groups LINSTOR's controller commands run a
+// controller when it is called without one of them.
+func serveController(c *cobra.Command) {
+	var s settings
+	c.Args = cobra.NoArgs
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		log, err := s.load()
+		if err != nil {
+			return err
+		}
+		return runController(c.Context(), s.Controller, log)
+	}
+	s.flags(c)
+	controllerFlags(c, &s.Controller)
+}
+
+func controllerFlags(c *cobra.Command, k *config.Controller) {
+	c.Flags().StringVar(&k.Data, "data", "", "folder of the embedded database")
+	c.Flags().StringVar(&k.Listen, "listen", "", "address of the REST API (default 127.0.0.1:3370)")
+	c.Flags().StringVar(&k.AgentListen, "agent-listen", "", "address that agents dial (default 127.0.0.1:3366)")
+}
+
+// running is a controller with its listeners.
+type running struct {
+	*controller.Controller
+	agents, clients net.Listener
+}
+
+// open opens the database and the listeners. Nothing is served yet.
+func open(ctx context.Context, c config.Controller, log *slog.Logger) (*running, error) {
+	const lockPatience = 10 * time.Second // another controller on the same file may just be stopping
+	if err := os.MkdirAll(c.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data folder: %w", err)
+	}
+	clients, err := listen(ctx, "the REST API", c.Listen)
+	if err != nil {
+		return nil, err
+	}
+	agents, err := listen(ctx, "the agents", c.AgentListen)
+	if err != nil {
+		return nil, errors.Join(err, clients.Close())
+	}
+	opening, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	k, err := controller.New(opening, controller.Config{
+		Engine: boltkv.New(filepath.Join(c.Data, "holdfast.db")), Log: log,
+		Build: rest.Build{Version: version, Commit: commit, Time: built}, Metrics: telemetry.Handler(telemetry.Registry()),
+	})
+	if err != nil {
+		return nil, errors.Join(err, clients.Close(), agents.Close())
+	}
+	return &running{Controller: k, agents: agents, clients: clients}, nil
+}
+
+func listen(ctx context.Context, what, address string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for %s on %s: %w", what, address, err)
+	}
+	return l, nil
+}
+
+// serve serves until ctx ends, and closes the database.
+func (r *running) serve(ctx context.Context) error {
+	err := r.Serve(ctx, r.agents, r.clients)
+	return errors.Join(err, r.Close())
+}
+
+func runController(ctx context.Context, c config.Controller, log *slog.Logger) error {
+	r, err := open(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	log.Info("the controller is ready", "api", "http://"+r.clients.Addr().String(), "agents", r.agents.Addr().String(), "data", c.Data)
+	tell(log, daemon.SdNotifyReady)
+	defer tell(log, daemon.SdNotifyStopping)
+	return r.serve(ctx)
+}
+
+// tell tells systemd, when it has started this process.
+func tell(log *slog.Logger, state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		log.Warn("systemd could not be told", "state", state, "error", err)
+	}
+}
