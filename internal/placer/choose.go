@@ -18,7 +18,7 @@ type wish struct {
 
 // choose returns need candidates, best first, or nil when there is no such placement. Candidates are ranked. decided is false when the search gave up.
 func (t *task) choose(candidates []*candidate, need int) (chosen []*candidate, decided bool) {
-	for _, w := range t.wishes() {
+	for _, w := range t.wishes(candidates) {
 		var best []*candidate
 		decided = true
 		for _, list := range t.lists(candidates, w, need) {
@@ -37,9 +37,11 @@ func (t *task) choose(candidates []*candidate, need int) (chosen []*candidate, d
 }
 
 // wishes lists the preferences to try, the last of which is none.
-func (t *task) wishes() []wish {
+func (t *task) wishes(candidates []*candidate) []wish {
 	var wishes []wish
-	oneName := !t.rules.diskless && len(t.names) <= 1
+	oneName := !t.rules.diskless && len(t.names) <= 1 && slices.ContainsFunc(candidates, func(c *candidate) bool {
+		return c.name != candidates[0].name
+	})
 	fill := slices.ContainsFunc(t.rules.limits, func(l limit) bool { return l.fill })
 	for _, w := range []wish{{true, true}, {true, false}, {false, true}, {false, false}} {
 		if (fill || !w.fill) && (oneName || !w.oneName) {

@@ -223,14 +223,12 @@ func (w *world) validValues(p placer.Pool, all []placer.Pool) bool {
 		return v
 	}
 	for _, rule := range f.ReplicasOnSame {
-		key, want, valued := strings.Cut(rule, "=")
+		key, fixed, valued := strings.Cut(rule, "=")
+		if valued && value(p, key) != fixed {
+			return false
+		}
 		for _, q := range all {
-			if valued {
-				want = value(p, key)
-				if rule != key+"="+want {
-					return false
-				}
-			} else if v := value(q, key); value(p, key) == "" || v != "" && v != value(p, key) {
+			if v := value(q, key); !valued && (value(p, key) == "" || v != "" && v != value(p, key)) {
 				return false
 			}
 		}

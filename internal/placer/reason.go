@@ -66,16 +66,8 @@ func (r Rejection) String() string {
 // group is the text that rejections for the same reason have in common.
 func (r Rejection) group() string {
 	switch r.Kind {
-	case Occupied:
-		return "has a replica already"
 	case Leaving, PoolFaulty:
 		return r.Subject
-	case Offline:
-		return "node is offline"
-	case NotTarget, PoolNotTarget:
-		return "AutoplaceTarget is false"
-	case NodeNotListed:
-		return "node is not in the node list"
 	case LayerMissing:
 		return "node cannot run the layer " + r.Subject
 	case PlacedWith:
@@ -86,18 +78,34 @@ func (r Rejection) group() string {
 		return "node does not have " + r.Subject
 	case ValueTaken:
 		return r.Subject + " must not be used again"
-	case NoPool:
-		return "node has no pool of that kind"
-	case PoolNotListed:
-		return "pool is not in the pool list"
-	case PoolKind:
-		return "pool is not of the kind that is asked for"
 	case ProviderOther:
 		return "the provider " + r.Subject + " is not in the provider list"
 	case ProviderMissing:
 		return "node cannot run the provider " + r.Subject
 	case ProviderMixed:
 		return "the provider " + r.Subject + " cannot be mixed with that of the other replicas"
+	default:
+		return r.Kind.String()
+	}
+}
+
+// String is the reason for those that have no subject.
+func (r Reason) String() string {
+	switch r {
+	case Occupied:
+		return "has a replica already"
+	case Offline:
+		return "node is offline"
+	case NotTarget, PoolNotTarget:
+		return "AutoplaceTarget is false"
+	case NodeNotListed:
+		return "node is not in the node list"
+	case NoPool:
+		return "node has no pool of that kind"
+	case PoolNotListed:
+		return "pool is not in the pool list"
+	case PoolKind:
+		return "pool is not of the kind that is asked for"
 	case SpaceShared:
 		return "pool shares its space with another replica"
 	case SpaceUnknown:
@@ -107,7 +115,7 @@ func (r Rejection) group() string {
 	case TooFull:
 		return "too full"
 	default:
-		return fmt.Sprintf("reason %d", int(r.Kind))
+		return fmt.Sprintf("reason %d", int(r))
 	}
 }
 
@@ -151,6 +159,7 @@ func summary(group []Rejection) string {
 	most := slices.MaxFunc(group, func(a, b Rejection) int { return cmp.Compare(a.Have, b.Have) })
 	text := most.group()
 	switch most.Kind {
+	default:
 	case NoSpace:
 		text = fmt.Sprintf("not enough space (largest has %s free to promise, %s needed)",
 			model.FormatSize(most.Have), model.FormatSize(most.Need))

@@ -47,15 +47,23 @@ func rank(candidates []*candidate, w Weights) {
 			c.score += float64(s.weight * score)
 		}
 	}
-	slices.SortFunc(candidates, func(a, b *candidate) int {
-		return cmp.Or(
-			compareBool(a.node.standing == client, b.node.standing == client),
-			cmp.Compare(b.score, a.score),
-			cmp.Compare(a.node.Replicas, b.node.Replicas),
-			cmp.Compare(a.node.key, b.node.key),
-			cmp.Compare(a.name, b.name),
-		)
-	})
+	slices.SortFunc(candidates, compare)
+}
+
+// compare orders candidates, the best first.
+func compare(a, b *candidate) int {
+	switch {
+	case (a.node.standing == client) != (b.node.standing == client):
+		return compareBool(a.node.standing == client, b.node.standing == client)
+	case a.score != b.score:
+		return cmp.Compare(b.score, a.score)
+	case a.node.Replicas != b.node.Replicas:
+		return cmp.Compare(a.node.Replicas, b.node.Replicas)
+	case a.node != b.node:
+		return cmp.Compare(a.node.key, b.node.key)
+	default:
+		return cmp.Compare(a.name, b.name)
+	}
 }
 
 // compareBool orders false before true.

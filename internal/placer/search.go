@@ -3,12 +3,14 @@
 
 package placer
 
+import "slices"
+
 // free is the value of an attribute that is not limited.
 const free int32 = -1
 
 // The work that a search may do before it gives up, in looks at an item. A search for a preference gives up early: there is another one without it.
 const (
-	workForRules = 1 << 26
+	workForRules = 1 << 24
 	workForWish  = 1 << 20
 )
 
@@ -32,6 +34,7 @@ type search struct {
 	attributes []attribute
 	chosen     []int
 	tried      [][]bool // By depth and kind.
+	stuck      bool     // Whether an item failed, so that looking ahead is worth its price.
 	budget     int
 	gaveUp     bool
 	open       []bool // Scratch: the items that may still be chosen.
@@ -45,150 +48,114 @@ func newSearch(t *task, list []*candidate, need int, fill bool) *search {
 		s.budget = workForWish
 	}
 	list, several := onePerNode(list)
+	kinds := kindSet{nodes: t.kinds}
 	shared := sharedTwice(list)
-	values := make([]int32, 0, len(t.rules.limits)+2)
-	kinds := kindSet{}
-	perKind := []int{}
-	var kept [][]int32
+	perKind := make([]int, kinds.len())
 	for _, c := range list {
-		values = append(values[:0], c.node.values...)
-		values = append(values, several[c.node], free)
-		if c.shared != free && shared[c.shared] {
-			values[len(values)-1] = c.shared
+		c.own, c.space = free, free
+		if several > 0 && len(c.node.held) > 1 {
+			c.own = c.node.number
 		}
-		kind := kinds.of(values)
+		if shared[c.shared] {
+			c.space = c.shared
+		}
+		kind := kinds.of(c)
 		if int(kind) == len(perKind) {
 			perKind = append(perKind, 0)
 		}
-		if perKind[kind]++; perKind[kind] > need {
-			continue
+		if perKind[kind]++; perKind[kind] <= need {
+			s.items, s.kinds = append(s.items, c), append(s.kinds, kind)
 		}
-		s.items, s.kinds = append(s.items, c), append(s.kinds, kind)
-		kept = append(kept, kinds.values[kind])
 	}
-	s.kindCount = len(perKind)
-	for i, l := range t.rules.limits {
-		s.addLimit(i, l, kept, fill)
+	s.kindCount = kinds.len()
+	for i := range t.limits {
+		l := &t.limits[i]
+		a := s.add(l.room, func(c *candidate) int32 { return c.node.values[i] })
+		if fill && l.fill {
+			a.most = l.most
+		}
 	}
-	for i := range 2 {
-		s.addSingle(len(t.rules.limits)+i, kept)
+	if several > 0 {
+		s.add(ones(len(t.ordered)), func(c *candidate) int32 { return c.own })
+	}
+	if len(shared) > 0 {
+		s.add(ones(t.spaces), func(c *candidate) int32 { return c.space })
 	}
 	return s
 }
 
-// onePerNode drops candidates that another one of their node can always stand for, because it is ranked before it and lies in the same shared space, or
-// both lie in none. It returns a number for each node that is left with several, and free for the others.
-func onePerNode(list []*candidate) ([]*candidate, map[*node]int32) {
-	type place struct {
-		node   *node
-		shared int32
+// add adds an attribute.
+func (s *search) add(room []int, value func(*candidate) int32) *attribute {
+	a := attribute{room: slices.Clone(room), values: make([]int32, len(s.items))}
+	for i, c := range s.items {
+		a.values[i] = value(c)
 	}
-	seen := make(map[place]bool, len(list))
-	several := make(map[*node]int32, len(list))
-	kept := make([]*candidate, 0, len(list))
-	var count int32
+	s.attributes = append(s.attributes, a)
+	return &s.attributes[len(s.attributes)-1]
+}
+
+func ones(n int) []int { return slices.Repeat([]int{1}, n) }
+
+// onePerNode drops candidates that another one of their node can always stand for, because it is ranked before it and lies in the same shared space, or
+// both lie in none. It tells how many nodes are left with several, and notes at each in which spaces.
+func onePerNode(list []*candidate) (kept []*candidate, several int) {
 	for _, c := range list {
-		p := place{c.node, c.shared}
-		if seen[p] {
+		c.node.held = c.node.held[:0]
+	}
+	kept = make([]*candidate, 0, len(list))
+	for _, c := range list {
+		n := c.node
+		if slices.Contains(n.held, c.shared) {
 			continue
 		}
-		seen[p] = true
-		kept = append(kept, c)
-		switch number, again := several[c.node]; {
-		case !again:
-			several[c.node] = free
-		case number == free:
-			several[c.node] = count
-			count++
+		if n.held = append(n.held, c.shared); len(n.held) == 2 {
+			several++
 		}
+		kept = append(kept, c)
 	}
 	return kept, several
 }
 
 // sharedTwice is the shared spaces that more than one candidate lies in.
 func sharedTwice(list []*candidate) map[int32]bool {
-	twice := map[int32]bool{}
+	count := map[int32]int{}
 	for _, c := range list {
 		if c.shared != free {
-			_, again := twice[c.shared]
-			twice[c.shared] = again
+			count[c.shared]++
+		}
+	}
+	twice := map[int32]bool{}
+	for space, n := range count {
+		if n > 1 {
+			twice[space] = true
 		}
 	}
 	return twice
 }
 
-// addLimit adds the limit that is in column i of the values of kept items.
-func (s *search) addLimit(i int, l limit, kept [][]int32, fill bool) {
-	a := attribute{values: column(kept, i)}
-	seen := map[string]bool{}
-	for n, value := range a.values {
-		for int(value) >= len(a.room) {
-			a.room = append(a.room, 0)
-		}
-		if value != free {
-			text, _ := s.items[n].node.Props.Get(l.key)
-			seen[text] = true
-			a.room[value] = max(0, l.most-l.used[text])
-		}
-	}
-	if fill && l.fill {
-		// Values that only existing replicas have are begun too.
-		for text, used := range l.used {
-			if !seen[text] {
-				a.room = append(a.room, max(0, l.most-used))
-			}
-		}
-		a.most = l.most
-	}
-	if len(a.room) > 0 {
-		s.attributes = append(s.attributes, a)
-	}
-}
-
-// addSingle adds an attribute of which each value may be chosen once.
-func (s *search) addSingle(i int, kept [][]int32) {
-	a := attribute{values: column(kept, i)}
-	for _, value := range a.values {
-		for int(value) >= len(a.room) {
-			a.room = append(a.room, 1)
-		}
-	}
-	if len(a.room) > 0 {
-		s.attributes = append(s.attributes, a)
-	}
-}
-
-func column(rows [][]int32, i int) []int32 {
-	values := make([]int32, len(rows))
-	for n, row := range rows {
-		values[n] = row[i]
-	}
-	return values
-}
-
-// kindSet numbers lists of values.
+// kindSet numbers the combinations of values that candidates have: that of the node alone, or above those, together with what ties a candidate to others.
 type kindSet struct {
-	numbers map[string]int32
-	values  [][]int32
-	key     []byte
+	nodes int32
+	more  map[[3]int32]int32
 }
 
-func (k *kindSet) of(values []int32) int32 {
-	k.key = k.key[:0]
-	for _, v := range values {
-		k.key = append(k.key, byte(v), byte(v>>8), byte(v>>16), byte(v>>24))
+func (k *kindSet) of(c *candidate) int32 {
+	if c.own == free && c.space == free {
+		return c.node.kind
 	}
-	number, known := k.numbers[string(k.key)]
+	key := [3]int32{c.node.kind, c.own, c.space}
+	number, known := k.more[key]
 	if !known {
-		if k.numbers == nil {
-			k.numbers = map[string]int32{}
+		if k.more == nil {
+			k.more = map[[3]int32]int32{}
 		}
-		number = int32(len(k.values))
-		k.numbers[string(k.key)] = number
-		k.values = append(k.values, append([]int32(nil), values...))
+		number = k.nodes + int32(len(k.more))
+		k.more[key] = number
 	}
 	return number
 }
+
+func (k *kindSet) len() int { return int(k.nodes) + len(k.more) }
 
 // run returns the chosen items, or nil.
 func (s *search) run() []*candidate {
@@ -231,7 +198,7 @@ func (s *search) extend(from int) bool {
 		}
 		s.chosen = s.chosen[:depth]
 		s.take(i, 1)
-		tried[s.kinds[i]] = true
+		tried[s.kinds[i]], s.stuck = true, true
 		if !s.possible(i+1, tried) {
 			return false
 		}
@@ -281,6 +248,11 @@ func (s *search) possible(from int, tried []bool) bool {
 			return false
 		}
 	}
+	return !s.stuck || s.possiblePairs(from, remaining)
+}
+
+// possiblePairs is possible for each two attributes together.
+func (s *search) possiblePairs(from, remaining int) bool {
 	for i := range s.attributes {
 		for j := range i {
 			s.budget -= (len(s.items) - from) * remaining

@@ -5,6 +5,7 @@ package placer
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/holdfast-storage/holdfast/internal/model"
@@ -113,24 +114,46 @@ func (p *Pool) fits(sizes []int64) Rejection {
 }
 
 // Usable is how much data fits into pools of the given sizes when each byte lies in as many different pools as replicas says, cut at will. It is an
-// upper bound: rules of placement are not looked at. Sums are capped at the largest int64.
+// upper bound: rules of placement are not looked at.
 func Usable(sizes []int64, replicas int) int64 {
 	if replicas < 1 || len(sizes) < replicas {
 		return 0
 	}
 	sorted := slices.Sorted(slices.Values(sizes))
 	slices.Reverse(sorted)
-	// A pool larger than the answer holds a copy of everything: without it, one replica less has to lie in the others.
-	var rest int64
+	var rest wide
 	for _, size := range sorted {
-		rest = add(rest, max(0, size))
+		rest.add(max(0, size))
 	}
+	// A pool larger than the answer holds a copy of everything: without it, one replica less has to lie in the others.
 	for i := range replicas - 1 {
-		share := rest / int64(replicas-i)
+		share := rest.over(replicas - i)
 		if sorted[i] <= share {
 			return share
 		}
-		rest -= sorted[i]
+		rest.subtract(sorted[i])
 	}
-	return rest
+	return rest.over(1)
+}
+
+// wide is a sum of sizes that may be larger than an int64.
+type wide struct{ high, low uint64 }
+
+func (w *wide) add(n int64) {
+	low, carry := bits.Add64(w.low, uint64(n), 0)
+	w.high, w.low = w.high+carry, low
+}
+
+func (w *wide) subtract(n int64) {
+	low, borrow := bits.Sub64(w.low, uint64(n), 0)
+	w.high, w.low = w.high-borrow, low
+}
+
+// over is the sum divided by n, or the largest int64 when that is too large.
+func (w *wide) over(n int) int64 {
+	if w.high >= uint64(n) {
+		return math.MaxInt64
+	}
+	quotient, _ := bits.Div64(w.high, w.low, uint64(n))
+	return int64(min(quotient, math.MaxInt64))
 }
