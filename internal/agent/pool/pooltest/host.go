@@ -94,6 +94,7 @@ func mountImage(t testing.TB, image, dir, fstype string, size int64) {
 		t.Fatal(err)
 	}
 	mkfs := map[string][]string{
+		"ext2":  {"mkfs.ext2", "-q", "-F", "-m", "0"},
 		"ext4":  {"mkfs.ext4", "-q", "-F", "-m", "0"},
 		"xfs":   {"mkfs.xfs", "-q"},
 		"btrfs": {"mkfs.btrfs", "-q"},
