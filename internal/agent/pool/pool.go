@@ -45,11 +45,12 @@ type Space struct {
 
 // Volume is what the pool knows of one volume.
 type Volume struct {
-	ID        ID     // Folded: the pool does not keep the case of names.
-	Size      int64  // Usable bytes.
-	Allocated int64  // Bytes of the pool that the volume really takes.
-	New       bool   // Created and not finished.
-	Device    string // Path of the block device, empty while the volume is not open.
+	ID          ID     // Folded: the pool does not keep the case of names.
+	Size        int64  // Usable bytes.
+	Granularity int64  // What sizes of this volume are rounded up to, in bytes. Above zero; Size is a multiple of it unless others changed it.
+	Allocated   int64  // Bytes of the pool that the volume really takes.
+	New         bool   // Created and not finished.
+	Device      Device // Zero while the volume is not open. After a crash in the midst of Grow it may be smaller than the volume; Open corrects that.
 }
 
 // Device is the block device of an open volume.

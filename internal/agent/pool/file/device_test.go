@@ -171,7 +171,7 @@ func TestForeignLoopDeviceIsAUser(t *testing.T) {
 			t.Errorf("%+v", h)
 		}
 		must(t, r.Close(t.Context(), db)) // Ours goes, theirs stays.
-		if v, _, err := r.Find(t.Context(), db); err != nil || v.Device != "" {
+		if v, _, err := r.Find(t.Context(), db); err != nil || v.Device.Path != "" {
 			t.Errorf("%+v, %v", v, err)
 		}
 		pooltest.Run(t, "losetup", "-d", foreign)
@@ -182,7 +182,7 @@ func TestDeviceThatOthersTookDownIsMadeAgain(t *testing.T) {
 	r := newRig(t, file.Config{})
 	for range 2 {
 		pooltest.Run(t, "losetup", "-d", r.device)
-		if v, _, err := r.Find(t.Context(), db); err != nil || v.Device != "" {
+		if v, _, err := r.Find(t.Context(), db); err != nil || v.Device.Path != "" {
 			t.Errorf("%+v, %v", v, err)
 		}
 		// Someone else's file gets the device that was ours.
@@ -326,7 +326,7 @@ func BenchmarkFind(b *testing.B) {
 	}
 	b.Run("find", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
-			if v, ok, err := p.Find(b.Context(), id(i)); err != nil || !ok || v.Device == "" {
+			if v, ok, err := p.Find(b.Context(), id(i)); err != nil || !ok || v.Device.Path == "" {
 				b.Fatal(v, ok, err)
 			}
 		}

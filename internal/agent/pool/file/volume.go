@@ -107,11 +107,11 @@ func (p *Pool) List(ctx context.Context) ([]pool.Volume, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		device, err := p.loops.find(f.uuid, e, bound)
+		v, err := p.volume(f, e, bound)
 		if err != nil {
 			return nil, err
 		}
-		volumes = append(volumes, e.volume(device))
+		volumes = append(volumes, v)
 	}
 	return volumes, nil
 }
@@ -146,12 +146,16 @@ func (p *Pool) list(f *folder) ([]entry, error) {
 	return slices.CompactFunc(entries, func(a, b entry) bool { return a.id == b.id }), nil
 }
 
-func (e entry) volume(device string) pool.Volume {
-	v := pool.Volume{ID: e.id, Size: e.size, Allocated: e.taken, New: e.isNew}
-	if device != "" {
-		v.Device = devicePath(device)
+// volume completes an entry to what the pool knows of the volume.
+func (p *Pool) volume(f *folder, e entry, bound lister) (pool.Volume, error) {
+	v := pool.Volume{ID: e.id, Size: e.size, Granularity: Granularity, Allocated: e.taken, New: e.isNew}
+	name, err := p.loops.find(f.uuid, e, bound)
+	if err != nil || name == "" {
+		return v, err
 	}
-	return v
+	size, err := p.loops.size(name)
+	v.Device = pool.Device{Path: devicePath(name), Size: size}
+	return v, err
 }
 
 // Find implements pool.Finder.
@@ -165,11 +169,11 @@ func (p *Pool) Find(ctx context.Context, id pool.ID) (pool.Volume, bool, error) 
 	if err != nil || !ok {
 		return pool.Volume{}, false, err
 	}
-	device, err := p.loops.find(f.uuid, e, listLoops)
+	v, err := p.volume(f, e, listLoops)
 	if err != nil {
 		return pool.Volume{}, false, err
 	}
-	return e.volume(device), true, nil
+	return v, true, nil
 }
 
 // Create implements pool.Driver.

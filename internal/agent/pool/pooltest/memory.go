@@ -37,7 +37,7 @@ type memoryVolume struct {
 	size      int64
 	allocated int64
 	isNew     bool
-	device    string
+	device    pool.Device
 	holders   []*pool.Holder
 }
 
@@ -67,6 +67,13 @@ func (m *Memory) Use(id pool.ID, h pool.Holder) (release func()) {
 		defer m.mu.Unlock()
 		v.holders = slices.DeleteFunc(v.holders, func(other *pool.Holder) bool { return other == holder })
 	}
+}
+
+// Resize makes a volume larger and leaves its device as it is: what is there when the agent ends in the midst of Grow. The volume must exist.
+func (m *Memory) Resize(id pool.ID, size int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.volumes[id.Fold()].size = size
 }
 
 // Write makes a volume take room in a thin pool, as writing to it does. The volume must exist.
@@ -105,7 +112,7 @@ func (m *Memory) List(ctx context.Context) ([]pool.Volume, error) {
 	var volumes []pool.Volume
 	err := m.do(ctx, List, pool.ID{}, func() error {
 		for id, v := range m.volumes {
-			volumes = append(volumes, v.volume(id))
+			volumes = append(volumes, m.volume(id, v))
 		}
 		slices.SortFunc(volumes, func(a, b pool.Volume) int { return a.ID.Compare(b.ID) })
 		return nil
@@ -113,8 +120,8 @@ func (m *Memory) List(ctx context.Context) ([]pool.Volume, error) {
 	return volumes, err
 }
 
-func (v *memoryVolume) volume(id pool.ID) pool.Volume {
-	return pool.Volume{ID: id, Size: v.size, Allocated: v.allocated, New: v.isNew, Device: v.device}
+func (m *Memory) volume(id pool.ID, v *memoryVolume) pool.Volume {
+	return pool.Volume{ID: id, Size: v.size, Granularity: m.c.Granularity, Allocated: v.allocated, New: v.isNew, Device: v.device}
 }
 
 // Find implements pool.Finder.
@@ -122,7 +129,7 @@ func (m *Memory) Find(ctx context.Context, id pool.ID) (found pool.Volume, ok bo
 	err = m.do(ctx, Find, id, func() error {
 		v, there := m.volumes[id.Fold()]
 		if ok = there; ok {
-			found = v.volume(id.Fold())
+			found = m.volume(id.Fold(), v)
 		}
 		return nil
 	})
@@ -197,11 +204,12 @@ func (m *Memory) Finish(ctx context.Context, id pool.ID) error {
 // Open implements pool.Driver.
 func (m *Memory) Open(ctx context.Context, id pool.ID) (d pool.Device, err error) {
 	err = m.with(ctx, Open, id, func(v *memoryVolume) error {
-		if v.device == "" {
+		if v.device.Path == "" {
 			m.opened++
-			v.device = fmt.Sprintf("/dev/%s/%d-%s", m.c.Name, m.opened, id.Name())
+			v.device.Path = fmt.Sprintf("/dev/%s/%d-%s", m.c.Name, m.opened, id.Name())
 		}
-		d = pool.Device{Path: v.device, Size: v.size}
+		v.device.Size = v.size
+		d = v.device
 		return nil
 	})
 	if err != nil {
@@ -217,7 +225,11 @@ func (m *Memory) Grow(ctx context.Context, id pool.ID, size int64) error {
 		if err != nil || size <= v.size {
 			return err
 		}
-		return m.resize(v, size)
+		if err := m.resize(v, size); err != nil || v.device.Path == "" {
+			return err
+		}
+		v.device.Size = v.size
+		return nil
 	})
 }
 
@@ -225,13 +237,13 @@ func (m *Memory) Grow(ctx context.Context, id pool.ID, size int64) error {
 func (m *Memory) Close(ctx context.Context, id pool.ID) error {
 	return m.do(ctx, Close, id, func() error {
 		v, ok := m.volumes[id.Fold()]
-		if !ok || v.device == "" {
+		if !ok || v.device.Path == "" {
 			return nil
 		}
 		if len(v.holders) > 0 {
 			return &pool.InUseError{ID: id, Holders: v.used()}
 		}
-		v.device = ""
+		v.device = pool.Device{}
 		return nil
 	})
 }

@@ -132,6 +132,9 @@ func (u *subject) find(t *testing.T, id pool.ID) pool.Volume {
 	if found.ID != id.Fold() {
 		t.Errorf("find %s returned %s", id, found.ID)
 	}
+	if found.Granularity != u.Granularity || found.Size%u.Granularity != 0 {
+		t.Errorf("%+v does not have the granularity %d", found, u.Granularity)
+	}
 	return found
 }
 
@@ -162,8 +165,8 @@ func (u *subject) open(t *testing.T, id pool.ID) pool.Device {
 	if err != nil {
 		t.Fatalf("open %s: %v", id, err)
 	}
-	if v := u.find(t, id); v.Device != d.Path {
-		t.Errorf("open %s returned %s, and the pool says %q", id, d.Path, v.Device)
+	if v := u.find(t, id); v.Device != d {
+		t.Errorf("open %s returned %+v, and the pool says %+v", id, d, v.Device)
 	}
 	return d
 }
@@ -173,8 +176,8 @@ func (u *subject) close(t *testing.T, id pool.ID) {
 	if err := u.d.Close(t.Context(), id); err != nil {
 		t.Fatalf("close %s: %v", id, err)
 	}
-	if v, _, err := pool.Find(t.Context(), u.d, id); err != nil || v.Device != "" {
-		t.Errorf("%s is closed and has device %q, %v", id, v.Device, err)
+	if v, _, err := pool.Find(t.Context(), u.d, id); err != nil || v.Device != (pool.Device{}) {
+		t.Errorf("%s is closed and has device %+v, %v", id, v.Device, err)
 	}
 }
 

@@ -25,14 +25,14 @@ func testNewUntilFinished(t *testing.T, u *subject) {
 	}
 	for range 2 {
 		u.create(t, db(0), MiB)
-		if v := u.find(t, db(0)); !v.New || v.Size != MiB || v.Device != "" {
+		if v := u.find(t, db(0)); !v.New || v.Size != MiB || v.Device.Path != "" {
 			t.Errorf("created: %+v", v)
 		}
 	}
 	u.open(t, db(0))
 	for range 2 {
 		u.finish(t, db(0))
-		if v := u.find(t, db(0)); v.New || v.Size != MiB || v.Device == "" {
+		if v := u.find(t, db(0)); v.New || v.Size != MiB || v.Device.Path == "" {
 			t.Errorf("finished: %+v", v)
 		}
 	}
@@ -94,7 +94,7 @@ func testSizes(t *testing.T, u *subject) {
 		u.create(t, id, size)
 		d := u.open(t, id)
 		u.create(t, id, size) // Compared with what it was rounded to.
-		if v := u.find(t, id); v.Size != want || d.Size != want || v.Device != d.Path {
+		if v := u.find(t, id); v.Size != want || d.Size != want || v.Device != d {
 			t.Errorf("asked for %d bytes: volume has %d, device has %d, want %d", size, v.Size, d.Size, want)
 		}
 		u.remove(t, id)
@@ -339,7 +339,7 @@ func testCancelled(t *testing.T, u *subject) {
 		}
 	}
 	u.absent(t, db(1))
-	if v := u.find(t, db(0)); !v.New || v.Size != MiB || v.Device != "" {
+	if v := u.find(t, db(0)); !v.New || v.Size != MiB || v.Device.Path != "" {
 		t.Errorf("%+v", v)
 	}
 }

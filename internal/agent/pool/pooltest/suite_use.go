@@ -173,7 +173,7 @@ func live(ctx context.Context, d pool.Driver, id pool.ID, device *string) error 
 		return fmt.Errorf("open %s again: %w", id, err)
 	}
 	v, ok, err := pool.Find(ctx, d, id)
-	if err != nil || !ok || v.New || v.Size != 2*MiB || v.Device != dev.Path {
+	if err != nil || !ok || v.New || v.Size != 2*MiB || v.Device != dev {
 		return fmt.Errorf("find %s: %+v, %t, %w", id, v, ok, err)
 	}
 	*device = dev.Path
