@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"strings"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/schema"
@@ -17,16 +18,8 @@ import (
 // data answers a read.
 func (q *request) data(b body) {
 	out := q.output(http.StatusOK)
-	err := b.write(out)
-	switch {
-	case err != nil && out.failed == nil && !out.begun:
-		q.fail(errs.New(errs.Internal, errs.NoObject, "the answer could not be written").Because("%v", err).Wrap(err))
-		return
-	case err != nil:
-		// The client has gone, or has a part of an answer that cannot be ended well.
-		panic(http.ErrAbortHandler)
-	}
-	out.Close()
+	b.write(out)
+	out.end()
 }
 
 // entries answers with a list of entries. Each gets the operation and the object of the call, and the names in its path,
@@ -42,10 +35,8 @@ func (q *request) entries(l wire.RcList, status int) {
 		}
 	}
 	out := q.output(status)
-	if err := (value{l}).write(out); err != nil {
-		return // The client is gone.
-	}
-	out.Close()
+	out.Value(l)
+	out.end()
 }
 
 // ref is a name in the path of a request, under the key that entries have for it.
@@ -55,8 +46,12 @@ type ref struct{ key, name string }
 func (q *request) refs() []ref {
 	var refs []ref
 	for _, p := range []struct{ wildcard, key string }{
-		{"node", wire.RefNode}, {"resource", wire.RefRscDfn}, {"resource_group", wire.RefRscGrp},
-		{"volume_number", wire.RefVlmNr}, {"storagepool", wire.RefStorPool}, {"netinterface", wire.RefNetIf},
+		{"node", wire.RefNode},
+		{"resource", wire.RefRscDfn},
+		{"resource_group", wire.RefRscGrp},
+		{"volume_number", wire.RefVlmNr},
+		{"storagepool", wire.RefStorPool},
+		{"netinterface", wire.RefNetIf},
 		{"snapshot", wire.RefSnapshot},
 	} {
 		if name := q.PathValue(p.wildcard); name != "" {
@@ -68,8 +63,7 @@ func (q *request) refs() []ref {
 
 // fail answers with an error. Entries about what was done before it come first.
 func (q *request) fail(err error, before ...wire.Rc) {
-	var refused *refusal
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*refusal](err); ok {
 		q.problem = refused.entry.Message
 		q.entries(append(before, refused.entry), refused.status)
 		return
@@ -91,11 +85,11 @@ func (q *request) fail(err error, before ...wire.Rc) {
 
 // chain is all that is known of an error.
 func chain(err error) string {
-	text := err.Error()
-	for err = errors.Unwrap(err); err != nil; err = errors.Unwrap(err) {
-		text += "\ncaused by: " + err.Error()
+	var texts []string
+	for ; err != nil; err = errors.Unwrap(err) {
+		texts = append(texts, err.Error())
 	}
-	return text
+	return strings.Join(texts, "\ncaused by: ")
 }
 
 func entryOf(e *errs.Error) wire.Rc {

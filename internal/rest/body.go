@@ -4,78 +4,52 @@
 package rest
 
 import (
-	"io"
 	"iter"
 
-	"github.com/holdfast-storage/holdfast/internal/wire"
+	"github.com/holdfast-storage/holdfast/internal/rest/encode"
 )
 
 // body is the data that a read answers with.
 type body interface {
-	write(w io.Writer) error
+	write(o *output)
 }
 
-// value is one JSON value.
+// value is one JSON value of a type of package wire.
 type value struct{ v any }
 
-func (v value) write(w io.Writer) error {
-	b, err := wire.Encode(v.v)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(b)
-	return err
+func (v value) write(o *output) { o.Value(v.v) }
+
+// shower writes a row.
+type shower[T any] func(*encode.Buffer, *T)
+
+// one is a row.
+type one[T any] struct {
+	row  T
+	show shower[T]
 }
 
-// list is a JSON array, made while it is sent.
-type list[T any] iter.Seq[T]
+func (x one[T]) write(o *output) { x.show(&o.Buffer, &x.row) }
 
-// chunk is how many elements of a list are encoded at once.
-const chunk = 64
-
-func (l list[T]) write(w io.Writer) error {
-	var failed error
-	sep := []byte{'['}
-	some := make([]T, 0, chunk)
-	put := func() bool {
-		var b []byte
-		if b, failed = wire.Encode(some); failed != nil {
-			return false
-		}
-		b[0] = sep[0]
-		sep[0] = ','
-		some = some[:0]
-		_, failed = w.Write(b[:len(b)-1])
-		return failed == nil
-	}
-	for v := range l {
-		if some = append(some, v); len(some) == chunk && !put() {
-			return failed
-		}
-	}
-	if len(some) > 0 && !put() {
-		return failed
-	}
-	end := []byte("]")
-	if sep[0] == '[' {
-		end = []byte("[]")
-	}
-	_, failed = w.Write(end)
-	return failed
+// list is a JSON array of rows. It is sent while it is made.
+type list[T any] struct {
+	rows iter.Seq[T]
+	show shower[T]
 }
 
-// mapped yields f of each element.
-func mapped[A, B any](seq iter.Seq[A], f func(A) B) list[B] {
-	return func(yield func(B) bool) {
-		for a := range seq {
-			if !yield(f(a)) {
-				return
-			}
+func (l list[T]) write(o *output) {
+	o.Open('[')
+	var row T // One for all: the encoder keeps none.
+	for v := range l.rows {
+		row = v
+		l.show(&o.Buffer, &row)
+		if !o.spill() {
+			return
 		}
 	}
+	o.Close(']')
 }
 
-// array is a JSON array of what is there already.
-func array[T any](elements ...T) body {
-	return value{append([]T{}, elements...)}
+// values makes a list of values of a type of package wire.
+func values[A, B any](rows iter.Seq[A], f func(*A) B) body {
+	return list[A]{rows, func(b *encode.Buffer, v *A) { b.Value(f(v)) }}
 }

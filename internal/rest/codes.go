@@ -58,21 +58,30 @@ func status(e *errs.Error) int {
 	return 0
 }
 
+// invalid returns the code of a value that cannot be accepted. Some attributes are named differently at different objects.
 func invalid(e *errs.Error) wire.RetCode {
-	switch e.Attr {
-	case errs.Name:
+	switch {
+	case e.Attr == errs.Name:
 		return invalidName(e.Object)
+	case e.Attr == errs.Port:
+		return invalidPort(e.Object)
+	case e.Attr == errs.Address && e.Object == errs.Node:
+		return wire.FailMissingNetcom // A node without any address.
+	case e.Attr == errs.Provider && e.Object == errs.StoragePool:
+		return wire.FailInvldStorDriver
+	default:
+		return invalidAttr(e.Attr)
+	}
+}
+
+func invalidAttr(a errs.Attr) wire.RetCode {
+	switch a {
 	case errs.ExternalName:
 		return wire.FailInvldExtName
 	case errs.NodeType:
 		return wire.FailInvldNodeType
 	case errs.Address:
-		if e.Object == errs.Node {
-			return wire.FailMissingNetcom // A node without any address.
-		}
 		return wire.FailInvldNetAddr
-	case errs.Port:
-		return invalidPort(e.Object)
 	case errs.Minor:
 		return wire.FailInvldMinorNr
 	case errs.NodeID:
@@ -92,9 +101,6 @@ func invalid(e *errs.Error) wire.RetCode {
 	case errs.LayerStack:
 		return wire.FailInvldLayerStack
 	case errs.Provider:
-		if e.Object == errs.StoragePool {
-			return wire.FailInvldStorDriver
-		}
 		return wire.FailInvldProvider
 	case errs.Pool:
 		return wire.FailInvldStorPoolName
@@ -252,21 +258,17 @@ func hostFailed(o errs.Object) wire.RetCode {
 }
 
 func unsupported(e *errs.Error) wire.RetCode {
-	switch e.Attr {
-	case errs.Provider:
-		return wire.FailStltDoesNotSupportProvider
-	case errs.LayerKind, errs.LayerStack:
+	switch {
+	case e.Attr == errs.LayerKind, e.Attr == errs.LayerStack:
 		return wire.FailStltDoesNotSupportLayer
-	case errs.VolumeSize:
+	case e.Attr == errs.VolumeSize:
 		return wire.FailInvldVlmSize
-	case errs.Property:
+	case e.Attr == errs.Property:
 		return wire.FailInvldProp
-	}
-	switch e.Object {
-	case errs.Snapshot:
-		return wire.FailSnapshotsNotSupported
-	case errs.StoragePool:
+	case e.Attr == errs.Provider, e.Object == errs.StoragePool:
 		return wire.FailStltDoesNotSupportProvider
+	case e.Object == errs.Snapshot:
+		return wire.FailSnapshotsNotSupported
 	default:
 		return wire.FailInvldRequest
 	}

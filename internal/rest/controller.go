@@ -15,7 +15,7 @@ import (
 
 func (s *Server) controllerProps(*request) (body, error) {
 	e, view := s.encoder()
-	return value{e.Properties(schema.SettingsOf(view))}, nil
+	return one[model.Props]{schema.SettingsOf(view), e.Properties}, nil
 }
 
 func (s *Server) modifyControllerProps(q *request) (wire.RcList, error) {

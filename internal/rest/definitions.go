@@ -22,8 +22,11 @@ func (s *Server) listDefinitions(q *request) (body, error) {
 	e, view := s.encoder()
 	rows := chosen(view, schema.Definitions, q.names("resource_definitions"), definitionKey)
 	rows = matching(rows, q.names("props"), func(d *schema.Definition) model.Props { return d.Props })
-	withVolumes := q.flag("with_volume_definitions")
-	return mapped(pageOf(p, rows), func(d schema.Definition) wire.ResourceDefinition { return e.Definition(d, withVolumes) }), nil
+	show := e.Definition
+	if q.flag("with_volume_definitions") {
+		show = e.DefinitionWithVolumes
+	}
+	return list[schema.Definition]{pageOf(p, rows), show}, nil
 }
 
 func (s *Server) getDefinition(q *request) (body, error) {
@@ -32,7 +35,7 @@ func (s *Server) getDefinition(q *request) (body, error) {
 	if err != nil {
 		return nil, err
 	}
-	return value{e.Definition(d, false)}, nil
+	return one[schema.Definition]{d, e.Definition}, nil
 }
 
 func (s *Server) createDefinition(q *request) (wire.RcList, error) {
@@ -111,9 +114,7 @@ func (s *Server) listVolumeDefinitions(q *request) (body, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mapped(pageOf(p, schema.VolumesOf(view, d.Name.Key())), func(v schema.VolumeDefinition) wire.VolumeDefinition {
-		return e.VolumeDefinition(d, v)
-	}), nil
+	return list[schema.VolumeDefinition]{pageOf(p, schema.VolumesOf(view, d.Name.Key())), e.VolumeDefinition(&d)}, nil
 }
 
 func (s *Server) getVolumeDefinition(q *request) (body, error) {
@@ -130,7 +131,7 @@ func (s *Server) getVolumeDefinition(q *request) (body, error) {
 	if err != nil {
 		return nil, err
 	}
-	return value{e.VolumeDefinition(d, v)}, nil
+	return one[schema.VolumeDefinition]{v, e.VolumeDefinition(&d)}, nil
 }
 
 func (s *Server) createVolumeDefinition(q *request) (wire.RcList, error) {
@@ -227,7 +228,7 @@ func (s *Server) syncStatus(q *request) (body, error) {
 	}
 	synced := true
 	for r := range schema.ResourcesOf(view, d.Name.Key()) {
-		synced = synced && e.Synced(r)
+		synced = synced && e.Synced(&r)
 	}
 	return value{wire.ResourceDefinitionSyncStatus{SyncedOnAll: synced}}, nil
 }

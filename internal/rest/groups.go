@@ -19,7 +19,7 @@ func (s *Server) listGroups(q *request) (body, error) {
 	e, view := s.encoder()
 	rows := chosen(view, schema.Groups, q.names("resource_groups"), groupKey)
 	rows = matching(rows, q.names("props"), func(g *schema.Group) model.Props { return g.Props })
-	return mapped(pageOf(p, rows), e.Group), nil
+	return list[schema.Group]{pageOf(p, rows), e.Group}, nil
 }
 
 func (s *Server) getGroup(q *request) (body, error) {
@@ -28,7 +28,7 @@ func (s *Server) getGroup(q *request) (body, error) {
 	if err != nil {
 		return nil, err
 	}
-	return value{e.Group(g)}, nil
+	return one[schema.Group]{g, e.Group}, nil
 }
 
 func (s *Server) createGroup(q *request) (wire.RcList, error) {
@@ -87,7 +87,7 @@ func (s *Server) listVolumeGroups(q *request) (body, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mapped(pageOf(p, schema.VolumeGroupsOf(view, g.Name.Key())), e.VolumeGroup), nil
+	return list[schema.VolumeGroup]{pageOf(p, schema.VolumeGroupsOf(view, g.Name.Key())), e.VolumeGroup}, nil
 }
 
 func (s *Server) getVolumeGroup(q *request) (body, error) {
@@ -100,7 +100,7 @@ func (s *Server) getVolumeGroup(q *request) (body, error) {
 	if err != nil {
 		return nil, err
 	}
-	return value{e.VolumeGroup(v)}, nil
+	return one[schema.VolumeGroup]{v, e.VolumeGroup}, nil
 }
 
 func (s *Server) createVolumeGroup(q *request) (wire.RcList, error) {

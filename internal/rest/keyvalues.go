@@ -4,6 +4,8 @@
 package rest
 
 import (
+	"slices"
+
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/schema"
@@ -12,7 +14,7 @@ import (
 
 func (s *Server) listKeyValues(*request) (body, error) {
 	e, view := s.encoder()
-	return mapped(schema.KeyValues.All(view), e.KeyValue), nil
+	return list[schema.KeyValueInstance]{schema.KeyValues.All(view), e.KeyValue}, nil
 }
 
 // getKeyValue answers with a list of one.
@@ -24,7 +26,7 @@ func (s *Server) getKeyValue(q *request) (body, error) {
 		return nil, errs.New(errs.NotFound, errs.KeyValueStore, "key-value store %s does not exist", name).
 			Because("it has no keys")
 	}
-	return array(e.KeyValue(k)), nil
+	return list[schema.KeyValueInstance]{slices.Values([]schema.KeyValueInstance{k}), e.KeyValue}, nil
 }
 
 func (s *Server) modifyKeyValue(q *request) (wire.RcList, error) {

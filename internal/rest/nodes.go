@@ -20,7 +20,7 @@ func (s *Server) listNodes(q *request) (body, error) {
 	e, view := s.encoder()
 	rows := chosen(view, schema.Nodes, q.names("nodes"), nodeKey)
 	rows = matching(rows, q.names("props"), func(n *schema.Node) model.Props { return n.Props })
-	return mapped(pageOf(p, rows), e.Node), nil
+	return list[schema.Node]{pageOf(p, rows), e.Node}, nil
 }
 
 func (s *Server) getNode(q *request) (body, error) {
@@ -29,7 +29,7 @@ func (s *Server) getNode(q *request) (body, error) {
 	if err != nil {
 		return nil, err
 	}
-	return value{e.Node(n)}, nil
+	return one[schema.Node]{n, e.Node}, nil
 }
 
 func (s *Server) createNode(q *request) (wire.RcList, error) {
@@ -100,7 +100,7 @@ func (s *Server) listInterfaces(q *request) (body, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mapped(pageOf(p, schema.InterfacesOf(view, n.Name.Key())), e.NetInterface), nil
+	return list[schema.NetInterface]{pageOf(p, schema.InterfacesOf(view, n.Name.Key())), e.NetInterface}, nil
 }
 
 func (s *Server) getInterface(q *request) (body, error) {
@@ -113,7 +113,7 @@ func (s *Server) getInterface(q *request) (body, error) {
 	if err != nil {
 		return nil, err
 	}
-	return value{e.NetInterface(i)}, nil
+	return one[schema.NetInterface]{i, e.NetInterface}, nil
 }
 
 func (s *Server) createInterface(q *request) (wire.RcList, error) {
@@ -166,5 +166,5 @@ func (s *Server) listNodeConnections(q *request) (body, error) {
 			rows = where(rows, func(c *schema.NodeConnection) bool { return c.Pair.A == key || c.Pair.B == key })
 		}
 	}
-	return mapped(rows, e.NodeConnection), nil
+	return list[schema.NodeConnection]{rows, e.NodeConnection}, nil
 }

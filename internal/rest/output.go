@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/holdfast-storage/holdfast/internal/rest/encode"
 )
 
 // Sizes of answers, in bytes.
@@ -20,22 +22,23 @@ const (
 // output is the body of an answer on its way. A body that fits into one piece is sent with its length; a larger one is
 // streamed. Nothing is sent before the first piece is full.
 type output struct {
-	q       *request
-	status  int
-	gzip    bool // the client takes it
-	pending []byte
-	zipped  *gzip.Writer
-	begun   bool
-	failed  error
+	encode.Buffer // what is not sent yet
+
+	q      *request
+	status int
+	gzip   bool // the client takes it
+	zipped *gzip.Writer
+	begun  bool
+	failed error // the client is gone
 }
 
 // output begins an answer. The caller closes it.
 func (q *request) output(status int) *output {
 	o := &output{q: q, status: status, gzip: takesGzip(q.Request)}
-	if b, ok := q.server.buffers.Get().(*[]byte); ok {
-		o.pending = (*b)[:0]
+	if b, ok := q.server.buffers.Get().(*encode.Buffer); ok {
+		o.Buffer = (*b)[:0]
 	} else {
-		o.pending = make([]byte, 0, flushSize+flushSize/4)
+		o.Buffer = make(encode.Buffer, 0, flushSize+flushSize/4)
 	}
 	return o
 }
@@ -52,20 +55,22 @@ func takesGzip(r *http.Request) bool {
 	return false
 }
 
-// Write implements io.Writer. An error means that the client is gone.
-func (o *output) Write(p []byte) (int, error) {
-	o.pending = append(o.pending, p...)
-	if len(o.pending) >= flushSize {
-		o.flush()
+// spill sends what there is when it makes a piece, but for a comma at its end, which may have to go. It is false when the
+// client is gone.
+func (o *output) spill() bool {
+	if len(o.Buffer) < flushSize {
+		return true
 	}
-	return len(p), o.failed
+	n := len(o.Buffer)
+	o.Trim()
+	comma := n - len(o.Buffer)
+	o.send()
+	o.Buffer = append(o.Buffer, ","[:comma]...)
+	return o.failed == nil
 }
 
-func (o *output) flush() {
-	if o.failed != nil {
-		o.pending = o.pending[:0]
-		return
-	}
+// send sends what there is.
+func (o *output) send() {
 	if !o.begun {
 		o.begin(-1)
 	}
@@ -73,8 +78,10 @@ func (o *output) flush() {
 	if o.zipped != nil {
 		w = o.zipped
 	}
-	_, o.failed = w.Write(o.pending)
-	o.pending = o.pending[:0]
+	if o.failed == nil {
+		_, o.failed = w.Write(o.Buffer)
+	}
+	o.Buffer = o.Buffer[:0]
 }
 
 // begin sends the header. A length of -1 is not known.
@@ -94,19 +101,20 @@ func (o *output) begin(length int) {
 	o.q.begin(o.status)
 }
 
-// Close sends what is left.
-func (o *output) Close() {
+// end sends what is left, and ends the answer.
+func (o *output) end() {
+	o.Trim()
 	if !o.begun {
-		o.begin(len(o.pending))
+		o.begin(len(o.Buffer))
 	}
-	o.flush()
+	o.send()
 	if o.zipped != nil {
 		if err := o.zipped.Close(); err != nil && o.failed == nil {
 			o.failed = err
 		}
 		o.q.server.gzips.Put(o.zipped)
 	}
-	o.q.server.buffers.Put(&o.pending)
+	o.q.server.buffers.Put(&o.Buffer)
 }
 
 func (s *Server) gzip(w io.Writer) *gzip.Writer {

@@ -33,7 +33,7 @@ func (s *Server) pools(q *request, nodes []string) (body, error) {
 	e, view := s.encoder()
 	rows := poolRows(view, nodes, q.names("storage_pools"))
 	rows = matching(rows, q.names("props"), func(p *schema.Pool) model.Props { return p.Props })
-	return mapped(pageOf(p, rows), e.Pool), nil
+	return list[schema.Pool]{pageOf(p, rows), e.Pool}, nil
 }
 
 // poolRows yields the pools with these names on these nodes, in the order of nodes and names. No names mean all.
@@ -66,7 +66,7 @@ func (s *Server) getPool(q *request) (body, error) {
 	if err != nil {
 		return nil, err
 	}
-	return value{e.Pool(p)}, nil
+	return one[schema.Pool]{p, e.Pool}, nil
 }
 
 func (s *Server) createPool(q *request) (wire.RcList, error) {
@@ -132,7 +132,7 @@ func poolNames(r store.Reader) []schema.Pool {
 	return names
 }
 
-func poolDefinition(p schema.Pool) wire.StoragePoolDefinition {
+func poolDefinition(p *schema.Pool) wire.StoragePoolDefinition {
 	return wire.StoragePoolDefinition{StoragePoolName: string(p.Name)}
 }
 
@@ -141,14 +141,14 @@ func (s *Server) listPoolDefinitions(q *request) (body, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mapped(pageOf(p, slices.Values(poolNames(s.Store.Snapshot()))), poolDefinition), nil
+	return values(pageOf(p, slices.Values(poolNames(s.Store.Snapshot()))), poolDefinition), nil
 }
 
 func (s *Server) getPoolDefinition(q *request) (body, error) {
 	name := q.PathValue("storagepool")
 	for _, p := range poolNames(s.Store.Snapshot()) {
 		if p.Name.Key() == poolKey(name) {
-			return value{poolDefinition(p)}, nil
+			return value{poolDefinition(&p)}, nil
 		}
 	}
 	return nil, errs.New(errs.NotFound, errs.StoragePoolDefinition, "no node has a storage pool %s", name)

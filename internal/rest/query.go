@@ -56,8 +56,7 @@ func badBody(err error) error {
 	if err == nil {
 		return nil
 	}
-	var bad *wire.DecodeError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*wire.DecodeError](err); ok {
 		return &refusal{bad.Status(), wire.NewRc(wire.APICallParseError, "the request was not understood").WithCause(bad.Error())}
 	}
 	return &refusal{http.StatusBadRequest, wire.NewRc(wire.APICallParseError, "the request could not be read").WithCause(err.Error())}

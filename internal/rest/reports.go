@@ -146,7 +146,7 @@ func (s *Server) listReports(q *request) (body, error) {
 	}
 	nodes, content := q.names("node"), q.flag("withContent")
 	found := s.Reports.find(func(x report) bool { return onNode(nodes) && when.holds(x.at) })
-	return mapped(pageOf(p, slices.Values(found)), func(x report) wire.ErrorReport { return x.wire(content) }), nil
+	return values(pageOf(p, slices.Values(found)), func(x *report) wire.ErrorReport { return x.wire(content) }), nil
 }
 
 func (s *Server) getReport(q *request) (body, error) {
@@ -155,7 +155,7 @@ func (s *Server) getReport(q *request) (body, error) {
 	if len(found) == 0 {
 		return nil, noReport(id)
 	}
-	return array(found[0].wire(true)), nil
+	return value{[]wire.ErrorReport{found[0].wire(true)}}, nil
 }
 
 func noReport(id string) error {

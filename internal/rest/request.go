@@ -53,7 +53,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 		q.Request = r.WithContext(ctx)
 	}
-	defer q.end()
+	defer q.end() //nolint:contextcheck // It takes the context of the request.
 	if q.route.handle == nil {
 		q.fail(notThereYet(q.route))
 		return

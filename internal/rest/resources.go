@@ -27,7 +27,7 @@ func (s *Server) viewResources(q *request) (body, error) {
 	e, view := s.encoder()
 	rows := resourceRows(view, q.names("nodes"), q.names("resources"), q.names("storage_pools"))
 	rows = matching(rows, q.names("props"), func(r *schema.Resource) model.Props { return r.Props })
-	return mapped(pageOf(p, rows), e.ResourceWithVolumes), nil
+	return list[schema.Resource]{pageOf(p, rows), e.ResourceWithVolumes}, nil
 }
 
 // resourceRows yields the replicas of these definitions, on these nodes, with a volume in a pool of one of these names, in
@@ -100,7 +100,7 @@ func (s *Server) listResources(q *request) (body, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mapped(pageOf(p, schema.ResourcesOf(view, d.Name.Key())), e.Resource), nil
+	return list[schema.Resource]{pageOf(p, schema.ResourcesOf(view, d.Name.Key())), e.Resource}, nil
 }
 
 func (s *Server) getResource(q *request) (body, error) {
@@ -109,7 +109,7 @@ func (s *Server) getResource(q *request) (body, error) {
 	if err != nil {
 		return nil, err
 	}
-	return value{e.Resource(r)}, nil
+	return one[schema.Resource]{r, e.Resource}, nil
 }
 
 // createResources makes replicas on several nodes at once, all or none.
@@ -221,7 +221,7 @@ func (s *Server) listVolumes(q *request) (body, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mapped(pageOf(p, slices.Values(e.Volumes(r))), func(v wire.Volume) wire.Volume { return v }), nil
+	return list[schema.Volume]{pageOf(p, slices.Values(r.Volumes)), e.Volume(&r)}, nil
 }
 
 func (s *Server) getVolume(q *request) (body, error) {
@@ -234,9 +234,9 @@ func (s *Server) getVolume(q *request) (body, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range e.Volumes(r) {
-		if v.VolumeNumber == nr {
-			return value{v}, nil
+	for _, v := range r.Volumes {
+		if v.Number == model.VolumeNumber(nr) {
+			return one[schema.Volume]{v, e.Volume(&r)}, nil
 		}
 	}
 	return nil, errs.New(errs.NotFound, errs.Volume, "resource %s on node %s has no volume %d", q.PathValue("resource"), r.Node, nr)
@@ -267,11 +267,11 @@ func (s *Server) listResourceConnections(q *request) (body, error) {
 	}
 	key := d.Name.Key()
 	rows := schema.ResourceConnections.From(view, model.ResourceConnectionID{Definition: key})
-	return mapped(func(yield func(schema.ResourceConnection) bool) {
+	return list[schema.ResourceConnection]{func(yield func(schema.ResourceConnection) bool) {
 		for c := range rows {
 			if c.Definition != key || !yield(c) {
 				return
 			}
 		}
-	}, e.ResourceConnection), nil
+	}, e.ResourceConnection}, nil
 }

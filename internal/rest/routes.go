@@ -4,7 +4,6 @@
 package rest
 
 import (
-	"errors"
 	"net/http"
 	"slices"
 
@@ -109,22 +108,25 @@ func change(method, path string, tier Tier, mask wire.RetCode, status int, f cha
 	}}
 }
 
+//nolint:unparam // The tier is a column of the table.
 func create(path string, tier Tier, object wire.RetCode, f changer) Route {
 	return change(http.MethodPost, path, tier, wire.OpCreate|object, http.StatusCreated, f)
 }
 
+//nolint:unparam // The tier is a column of the table.
 func modify(path string, tier Tier, object wire.RetCode, f changer) Route {
 	return change(http.MethodPut, path, tier, wire.OpModify|object, http.StatusOK, f)
 }
 
 // remove makes the route of a deletion. When the object itself does not exist, the call succeeds with a warning; when its
 // parent does not, it does not.
+//
+//nolint:unparam // The tier is a column of the table.
 func remove(path string, tier Tier, object wire.RetCode, itself errs.Object, f changer) Route {
 	return change(http.MethodDelete, path, tier, wire.OpDelete|object, http.StatusOK,
 		func(s *Server, q *request) (wire.RcList, error) {
 			l, err := f(s, q)
-			var e *errs.Error
-			if errors.As(err, &e) && e.Kind == errs.NotFound && e.Object == itself {
+			if e := errs.As(err); e != nil && e.Kind == errs.NotFound && e.Object == itself {
 				return append(l, wire.Rc{RetCode: wire.WarnNotFound, Message: e.Message, Cause: e.Cause, ObjRefs: e.Refs}), nil
 			}
 			return l, err
@@ -136,9 +138,9 @@ func drop(path string, tier Tier, object wire.RetCode, f changer) Route {
 	return change(http.MethodDelete, path, tier, wire.OpDelete|object, http.StatusOK, f)
 }
 
-// raw makes the route of a handler that writes its own answer.
-func raw(method, path string, tier Tier, f func(*Server, *request)) Route {
-	return Route{Method: method, Path: path, Tier: tier, State: Served, handle: f}
+// raw makes the route of a GET whose handler writes its own answer.
+func raw(path string, tier Tier, f func(*Server, *request)) Route {
+	return Route{Method: http.MethodGet, Path: path, Tier: tier, State: Served, handle: f}
 }
 
 // planned makes the route of an operation that is not served yet.

@@ -15,7 +15,7 @@ func (s *Server) listSnapshots(q *request) (body, error) {
 	if _, err := schema.FindDefinition(s.Store.Snapshot(), q.PathValue("resource")); err != nil {
 		return nil, err
 	}
-	return array[wire.Snapshot](), nil
+	return value{[]wire.Snapshot{}}, nil
 }
 
 func (s *Server) getSnapshot(q *request) (body, error) { return nil, s.noSnapshot(q) }

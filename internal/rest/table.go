@@ -14,10 +14,10 @@ import (
 func controllerRoutes() []Route {
 	const settings = "/v1/controller/properties"
 	return []Route{
-		raw("GET", "/{$}", Feature, (*Server).index),
-		raw("GET", "/health", Daily, (*Server).health),
-		raw("GET", "/metrics", Feature, (*Server).metrics),
-		raw("GET", "/metrics/scrape-target", Feature, (*Server).metrics),
+		raw("/{$}", Feature, (*Server).index),
+		raw("/health", Daily, (*Server).health),
+		raw("/metrics", Feature, (*Server).metrics),
+		raw("/metrics/scrape-target", Feature, (*Server).metrics),
 		get("/v1/controller/version", Daily, wire.ObjCtrlConf, (*Server).version),
 		get(settings, Daily, wire.ObjCtrlConf, (*Server).controllerProps),
 		change("POST", settings, Daily, wire.OpModify|wire.ObjCtrlConf, 201, (*Server).modifyControllerProps),

@@ -12,84 +12,129 @@ import (
 // defaultPeerSlots is how many peers a DRBD replica has room for when nobody said a number, as in LINSTOR.
 const defaultPeerSlots int32 = 7
 
-// Definition shows a resource definition, with its volume definitions when they are wanted.
-func (e *Encoder) Definition(d schema.Definition, withVolumes bool) wire.ResourceDefinition {
-	out := wire.ResourceDefinition{
-		Name:              string(d.Name),
-		ExternalName:      d.ExternalName,
-		Props:             e.properties(d.Props),
-		Flags:             deleteFlag(d.Deleting),
-		UUID:              d.UUID,
-		ResourceGroupName: e.group(d.Group),
+// Definition shows a resource definition without its volume definitions: a [wire.ResourceDefinition].
+func (e *Encoder) Definition(b *Buffer, d *schema.Definition) { e.writeDefinition(b, d, false) }
+
+// DefinitionWithVolumes shows a resource definition with its volume definitions.
+func (e *Encoder) DefinitionWithVolumes(b *Buffer, d *schema.Definition) {
+	e.writeDefinition(b, d, true)
+}
+
+func (e *Encoder) writeDefinition(b *Buffer, d *schema.Definition, withVolumes bool) {
+	b.Open('{')
+	b.text("name", string(d.Name))
+	b.optional("external_name", d.ExternalName)
+	e.props(b, d.Props, property{})
+	b.flags(deleteFlag(d.Deleting))
+	e.definitionLayers(b, d)
+	b.optional("uuid", d.UUID)
+	b.text("resource_group_name", e.group(d.Group))
+	if withVolumes {
+		first := true
+		for v := range schema.VolumesOf(e.rows, d.Name.Key()) {
+			if first {
+				b.under("volume_definitions", '[')
+				first = false
+			}
+			e.volumeDefinition(b, d, &v)
+		}
+		if !first {
+			b.Close(']')
+		}
 	}
-	if len(d.Layers) > 0 {
-		out.LayerData = make([]wire.ResourceDefinitionLayer, len(d.Layers))
-		for i, l := range d.Layers {
-			out.LayerData[i].Type = wire.LayerType(l)
-			if l == model.DRBD {
-				out.LayerData[i].Data = e.drbdDefinition(d)
+	b.Close('}')
+}
+
+func (e *Encoder) definitionLayers(b *Buffer, d *schema.Definition) {
+	if len(d.Layers) == 0 {
+		return
+	}
+	b.under("layer_data", '[')
+	for _, l := range d.Layers {
+		b.Open('{')
+		b.text("type", string(l))
+		if l == model.DRBD {
+			if port, replicated := e.firstPort(d); replicated {
+				drbdDefinition(b, "data", d, port)
 			}
 		}
+		b.Close('}')
 	}
-	if withVolumes {
-		for v := range schema.VolumesOf(e.rows, d.Name.Key()) {
-			out.VolumeDefinitions = append(out.VolumeDefinitions, e.VolumeDefinition(d, v))
-		}
-	}
-	return out
+	b.Close(']')
 }
 
-// drbdDefinition shows DRBD's part of a definition, nil before there is a replica. Each replica has its own port; the one
-// that older clients read here is that of the first.
-func (e *Encoder) drbdDefinition(d schema.Definition) *wire.DRBDResourceDefinitionLayer {
-	for r := range schema.ResourcesOf(e.rows, d.Name.Key()) {
-		data := drbdData(d)
-		if data.Port == 0 && len(r.Ports) > 0 {
-			data.Port = r.Ports[0]
-		}
-		return data
+// firstPort returns a port for older clients, who know one for the definition as a whole: that of its first replica. It
+// is false while there is no replica.
+func (e *Encoder) firstPort(d *schema.Definition) (int32, bool) {
+	key := d.Name.Key()
+	for r := range schema.Resources.From(e.rows, model.ResourceID{Definition: key}) {
+		return portOf(d, r.Ports), r.Definition == key
 	}
-	return nil
+	return 0, false
 }
 
-func drbdData(d schema.Definition) *wire.DRBDResourceDefinitionLayer {
-	return &wire.DRBDResourceDefinitionLayer{
-		PeerSlots:     peerSlots(d),
-		Port:          d.Port,
-		TransportType: transport(d),
-		Secret:        hidden,
+func portOf(d *schema.Definition, ports []int32) int32 {
+	if d.Port == 0 && len(ports) > 0 {
+		return ports[0]
 	}
+	return d.Port
 }
 
-func peerSlots(d schema.Definition) int32 {
+// drbdDefinition writes DRBD's part of a definition. Its secret is needed by hosts alone.
+func drbdDefinition(b *Buffer, key string, d *schema.Definition, port int32) {
+	b.under(key, '{')
+	b.number("peer_slots", int64(peerSlots(d)))
+	b.number("port", int64(port))
+	b.text("transport_type", transport(d))
+	b.text("secret", hidden)
+	b.truth("down", false)
+	b.Close('}')
+}
+
+func peerSlots(d *schema.Definition) int32 {
 	if d.PeerSlots > 0 {
 		return d.PeerSlots
 	}
 	return defaultPeerSlots
 }
 
-func transport(d schema.Definition) string {
+func transport(d *schema.Definition) string {
 	if d.Transport == "" {
 		return "IP"
 	}
 	return d.Transport
 }
 
-// VolumeDefinition shows a volume definition of d.
-func (e *Encoder) VolumeDefinition(d schema.Definition, v schema.VolumeDefinition) wire.VolumeDefinition {
-	out := wire.VolumeDefinition{
-		VolumeNumber: int32(v.Number),
-		Size:         wire.RoundUp(v.Size),
-		Props:        e.properties(v.Props),
-		Flags:        append(deleteFlag(v.Deleting), v.Flags...),
-		UUID:         v.UUID,
-	}
-	for _, l := range d.Layers {
-		layer := wire.VolumeDefinitionLayer{Type: wire.LayerType(l)}
-		if l == model.DRBD && v.Minor != nil {
-			layer.Data = &wire.DRBDVolumeDefinition{VolumeNumber: int32(v.Number), MinorNumber: *v.Minor}
+// VolumeDefinition returns what shows volume definitions of d: a [wire.VolumeDefinition] each.
+func (e *Encoder) VolumeDefinition(d *schema.Definition) func(*Buffer, *schema.VolumeDefinition) {
+	return func(b *Buffer, v *schema.VolumeDefinition) { e.volumeDefinition(b, d, v) }
+}
+
+func (e *Encoder) volumeDefinition(b *Buffer, d *schema.Definition, v *schema.VolumeDefinition) {
+	b.Open('{')
+	b.number("volume_number", int64(v.Number))
+	b.number("size_kib", int64(wire.RoundUp(v.Size)))
+	e.props(b, v.Props, property{})
+	b.flags(append(deleteFlag(v.Deleting), v.Flags...))
+	if len(d.Layers) > 0 {
+		b.under("layer_data", '[')
+		for _, l := range d.Layers {
+			b.Open('{')
+			b.text("type", string(l))
+			if l == model.DRBD && v.Minor != nil {
+				drbdVolumeDefinition(b, "data", v.Number, *v.Minor)
+			}
+			b.Close('}')
 		}
-		out.LayerData = append(out.LayerData, layer)
+		b.Close(']')
 	}
-	return out
+	b.optional("uuid", v.UUID)
+	b.Close('}')
+}
+
+func drbdVolumeDefinition(b *Buffer, key string, nr model.VolumeNumber, minor int32) {
+	b.under(key, '{')
+	b.number("volume_number", int64(nr))
+	b.number("minor_number", int64(minor))
+	b.Close('}')
 }

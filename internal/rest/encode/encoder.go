@@ -12,8 +12,6 @@
 package encode
 
 import (
-	"time"
-
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/observed"
 	"github.com/holdfast-storage/holdfast/internal/props"
@@ -103,14 +101,14 @@ type definition struct {
 	volumes []schema.VolumeDefinition
 }
 
-// volume returns the volume definition of a number, a zero one when there is none.
-func (d *definition) volume(nr model.VolumeNumber) schema.VolumeDefinition {
-	for _, v := range d.volumes {
-		if v.Number == nr {
-			return v
+// volume returns the volume definition of a number, nil when there is none.
+func (d *definition) volume(nr model.VolumeNumber) *schema.VolumeDefinition {
+	for i := range d.volumes {
+		if d.volumes[i].Number == nr {
+			return &d.volumes[i]
 		}
 	}
-	return schema.VolumeDefinition{}
+	return nil
 }
 
 func (e *Encoder) definitionOf(key model.DefinitionKey) *definition {
@@ -155,15 +153,6 @@ func (e *Encoder) secret(key string) bool {
 		e.secrets[key] = is
 	}
 	return is
-}
-
-// milliseconds is a time as the API counts it, nil for none.
-func milliseconds(t time.Time) *int64 {
-	if t.IsZero() {
-		return nil
-	}
-	ms := t.UnixMilli()
-	return &ms
 }
 
 // deleteFlag is the flags of a row that is nothing but there or being deleted.

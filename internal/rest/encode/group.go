@@ -9,9 +9,11 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/wire"
 )
 
-// Group shows a resource group. Its filter is shown as it is stored, in the order it is stored: clients compare it with what
-// they want it to be.
-func (e *Encoder) Group(g schema.Group) wire.ResourceGroup {
+// Group shows a resource group: a [wire.ResourceGroup]. Its filter is shown as it is stored, in the order it is stored:
+// clients compare it with what they want it to be.
+func (e *Encoder) Group(b *Buffer, g *schema.Group) { b.Value(e.wireGroup(g)) }
+
+func (e *Encoder) wireGroup(g *schema.Group) wire.ResourceGroup {
 	filter := Filter(g.Filter).Shown()
 	out := wire.ResourceGroup{
 		Name:         string(g.Name),
@@ -21,19 +23,20 @@ func (e *Encoder) Group(g schema.Group) wire.ResourceGroup {
 		UUID:         g.UUID,
 	}
 	if g.PeerSlots > 0 {
-		out.PeerSlots = &g.PeerSlots
+		slots := g.PeerSlots
+		out.PeerSlots = &slots
 	}
 	return out
 }
 
-// VolumeGroup shows a volume group.
-func (e *Encoder) VolumeGroup(v schema.VolumeGroup) wire.VolumeGroup {
-	return wire.VolumeGroup{
+// VolumeGroup shows a volume group: a [wire.VolumeGroup].
+func (e *Encoder) VolumeGroup(b *Buffer, v *schema.VolumeGroup) {
+	b.Value(wire.VolumeGroup{
 		VolumeNumber: int32(v.Number),
 		Props:        e.properties(v.Props),
 		UUID:         v.UUID,
 		Flags:        v.Flags,
-	}
+	})
 }
 
 // Filter shows a filter, field by field.
@@ -66,10 +69,10 @@ func Filter(f model.Filter) wire.AutoSelectFilter {
 	return out
 }
 
-// KeyValue shows a key-value store.
-func (e *Encoder) KeyValue(k schema.KeyValueInstance) wire.KeyValueStore {
-	return wire.KeyValueStore{Name: string(k.Name), Props: k.Props.Map()}
+// KeyValue shows a key-value store: a [wire.KeyValueStore].
+func (e *Encoder) KeyValue(b *Buffer, k *schema.KeyValueInstance) {
+	b.Value(wire.KeyValueStore{Name: string(k.Name), Props: k.Props.Map()})
 }
 
-// Properties shows a set of properties.
-func (e *Encoder) Properties(p model.Props) wire.Properties { return e.properties(p) }
+// Properties shows a set of properties: [wire.Properties].
+func (e *Encoder) Properties(b *Buffer, p *model.Props) { b.Value(e.properties(*p)) }

@@ -16,8 +16,10 @@ const (
 	propUname           = "NodeUname"
 )
 
-// Node shows a node.
-func (e *Encoder) Node(n schema.Node) wire.Node {
+// Node shows a node: a [wire.Node].
+func (e *Encoder) Node(b *Buffer, n *schema.Node) { b.Value(e.wireNode(n)) }
+
+func (e *Encoder) wireNode(n *schema.Node) wire.Node {
 	key := n.Name.Key()
 	seen := e.seen.Node(key)
 	out := wire.Node{
@@ -36,7 +38,7 @@ func (e *Encoder) Node(n schema.Node) wire.Node {
 		out.Props = make(wire.Properties, 2)
 	}
 	for i := range schema.InterfacesOf(e.rows, key) {
-		out.NetInterfaces = append(out.NetInterfaces, e.NetInterface(i))
+		out.NetInterfaces = append(out.NetInterfaces, netInterface(&i))
 		if i.Active {
 			out.Props[propActiveInterface] = string(i.Name)
 		}
@@ -48,7 +50,7 @@ func (e *Encoder) Node(n schema.Node) wire.Node {
 }
 
 // connection shows how the node's agent is reached. Nothing is known of a node on which no agent is expected.
-func connection(n schema.Node, seen observed.NodeStatus) wire.ConnectionStatus {
+func connection(n *schema.Node, seen observed.NodeStatus) wire.ConnectionStatus {
 	switch {
 	case seen.Connection == observed.Online:
 		return wire.ConnOnline
@@ -98,8 +100,10 @@ func converted[T, S ~string](list []S) []T {
 	return out
 }
 
-// NetInterface shows a network interface.
-func (e *Encoder) NetInterface(i schema.NetInterface) wire.NetInterface {
+// NetInterface shows a network interface: a [wire.NetInterface].
+func (e *Encoder) NetInterface(b *Buffer, i *schema.NetInterface) { b.Value(netInterface(i)) }
+
+func netInterface(i *schema.NetInterface) wire.NetInterface {
 	out := wire.NetInterface{
 		Name:                    string(i.Name),
 		Address:                 i.Address,
@@ -108,12 +112,13 @@ func (e *Encoder) NetInterface(i schema.NetInterface) wire.NetInterface {
 		UUID:                    i.UUID,
 	}
 	if i.Port != 0 {
-		out.SatellitePort = &i.Port
+		port := i.Port
+		out.SatellitePort = &port
 	}
 	return out
 }
 
-// NodeConnection shows what is set for the connections of two nodes.
-func (e *Encoder) NodeConnection(c schema.NodeConnection) wire.NodeConnection {
-	return wire.NodeConnection{NodeA: e.node(c.Pair.A).name, NodeB: e.node(c.Pair.B).name, Props: e.properties(c.Props)}
+// NodeConnection shows what is set for the connections of two nodes: a [wire.NodeConnection].
+func (e *Encoder) NodeConnection(b *Buffer, c *schema.NodeConnection) {
+	b.Value(wire.NodeConnection{NodeA: e.node(c.Pair.A).name, NodeB: e.node(c.Pair.B).name, Props: e.properties(c.Props)})
 }

@@ -13,8 +13,10 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/wire"
 )
 
-// Pool shows a storage pool.
-func (e *Encoder) Pool(p schema.Pool) wire.StoragePool {
+// Pool shows a storage pool: a [wire.StoragePool].
+func (e *Encoder) Pool(b *Buffer, p *schema.Pool) { b.Value(e.wirePool(p)) }
+
+func (e *Encoder) wirePool(p *schema.Pool) wire.StoragePool {
 	n := e.node(p.Node)
 	seen, known := e.seen.Pool(model.PoolID{Node: p.Node, Pool: p.Name.Key()})
 	out := wire.StoragePool{
@@ -67,7 +69,7 @@ func traits(p model.Provider, snapshots bool, granularity int64) map[string]stri
 }
 
 // poolReports says why a pool cannot be used now.
-func poolReports(n node, p schema.Pool, seen observed.PoolStatus) wire.RcList {
+func poolReports(n node, p *schema.Pool, seen observed.PoolStatus) wire.RcList {
 	var out wire.RcList
 	add := func(code wire.RetCode, message, correction string) {
 		out = append(out, wire.NewRc(code|wire.ObjStorPool, message).WithCorrection(correction).
@@ -84,20 +86,11 @@ func poolReports(n node, p schema.Pool, seen observed.PoolStatus) wire.RcList {
 	return out
 }
 
-// roundedDown shows space that is there: a promise is never rounded up.
+// roundedDown shows space that is there, nil when that is not known.
 func roundedDown(bytes *int64) *wire.SizeKiB {
 	if bytes == nil {
 		return nil
 	}
 	size := wire.RoundDown(*bytes)
-	return &size
-}
-
-// roundedUp shows space that is taken.
-func roundedUp(bytes *int64) *wire.SizeKiB {
-	if bytes == nil {
-		return nil
-	}
-	size := wire.RoundUp(*bytes)
 	return &size
 }

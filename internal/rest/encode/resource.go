@@ -12,84 +12,68 @@ import (
 
 // replica is a resource with all that its body needs.
 type replica struct {
-	row  schema.Resource
+	row  *schema.Resource
 	of   *definition
 	node node
 	seen observed.ResourceStatus
 	told bool // the node has said something of it, now or before
 }
 
-func (e *Encoder) replica(r schema.Resource) replica {
+func (e *Encoder) replica(r *schema.Resource) replica {
 	x := replica{row: r, of: e.definitionOf(r.Definition), node: e.node(r.Node)}
 	x.seen, x.told = e.seen.Resource(r.ID())
 	return x
 }
 
-// Resource shows a replica without its volumes.
-func (e *Encoder) Resource(r schema.Resource) wire.Resource { return e.resource(e.replica(r)) }
-
-// ResourceWithVolumes shows a replica with its volumes.
-func (e *Encoder) ResourceWithVolumes(r schema.Resource) wire.ResourceWithVolumes {
+// Resource shows a replica without its volumes: a [wire.Resource].
+func (e *Encoder) Resource(b *Buffer, r *schema.Resource) {
 	x := e.replica(r)
-	return wire.ResourceWithVolumes{Resource: e.resource(x), Volumes: e.volumes(x)}
+	b.Open('{')
+	e.writeResource(b, &x)
+	b.Close('}')
 }
 
-// Synced tells whether a replica holds the data that all others have. One without a disk has nothing to hold; one of
-// which nothing is heard is not known to.
-func (e *Encoder) Synced(r schema.Resource) bool {
+// ResourceWithVolumes shows a replica with its volumes: a [wire.ResourceWithVolumes].
+func (e *Encoder) ResourceWithVolumes(b *Buffer, r *schema.Resource) {
 	x := e.replica(r)
-	switch {
-	case r.Deleting || r.Kind != schema.Diskful:
-		return true
-	case !x.seen.Current || x.seen.Phase != observed.Ready:
-		return false
-	case !model.Replicates(x.of.layers):
-		return true
-	}
-	for _, v := range r.Volumes {
-		if x.diskState(v) != wire.DiskUpToDate {
-			return false
+	b.Open('{')
+	e.writeResource(b, &x)
+	if len(r.Volumes) > 0 {
+		b.under("volumes", '[')
+		for i := range r.Volumes {
+			e.writeVolume(b, &x, &r.Volumes[i])
 		}
+		b.Close(']')
 	}
-	return true
+	b.Close('}')
 }
 
-// ResourceConnection shows what is set for the connection of two replicas.
-func (e *Encoder) ResourceConnection(c schema.ResourceConnection) wire.ResourceConnection {
-	return wire.ResourceConnection{NodeA: e.node(c.Pair.A).name, NodeB: e.node(c.Pair.B).name, Props: e.properties(c.Props)}
-}
-
-func (e *Encoder) resource(x replica) wire.Resource {
-	return wire.Resource{
-		Name:            string(x.of.row.Name),
-		NodeName:        x.node.name,
-		Props:           e.resourceProps(x),
-		Flags:           x.flags(),
-		LayerObject:     e.layers(x),
-		State:           x.state(),
-		UUID:            x.row.UUID,
-		CreateTimestamp: milliseconds(x.row.Created),
+func (e *Encoder) writeResource(b *Buffer, x *replica) {
+	b.text("name", string(x.of.row.Name))
+	b.text("node_name", x.node.name)
+	e.props(b, x.row.Props, e.poolProp(x))
+	b.flags(x.flags())
+	b.key("layer_object")
+	writeLayers(b, x, x.of.layers)
+	x.writeState(b)
+	b.optional("uuid", x.row.UUID)
+	if !x.row.Created.IsZero() {
+		b.number("create_timestamp", x.row.Created.UnixMilli())
 	}
 }
 
-// resourceProps names the pool of the replica among its properties, where clients look for it.
-func (e *Encoder) resourceProps(x replica) wire.Properties {
-	const key = "StorPoolName"
-	p := e.properties(x.row.Props)
-	if _, said := p[key]; said || len(x.row.Volumes) == 0 {
-		return p
+// poolProp names the pool of a replica among its properties, where clients look for it.
+func (e *Encoder) poolProp(x *replica) property {
+	if len(x.row.Volumes) == 0 {
+		return property{}
 	}
-	if p == nil {
-		p = make(wire.Properties, 1)
-	}
-	p[key] = e.pool(model.PoolID{Node: x.row.Node, Pool: x.row.Volumes[0].Pool}).name
-	return p
+	return property{"StorPoolName", e.pool(model.PoolID{Node: x.row.Node, Pool: x.row.Volumes[0].Pool}).name}
 }
 
 // flags lists the flags of a replica, each with the flags that it implies.
-func (x replica) flags() []string {
+func (x *replica) flags() []string {
 	flags := deleteFlag(x.row.Deleting)
-	if x.row.Kind == schema.Diskful {
+	if x.diskful() {
 		return flags
 	}
 	flags = append(flags, wire.FlagDiskless)
@@ -102,72 +86,89 @@ func (x replica) flags() []string {
 	return flags
 }
 
-// state is what the node says of the replica now, nil when it says nothing.
-func (x replica) state() *wire.ResourceState {
+func (x *replica) diskful() bool { return x.row.Kind == schema.Diskful }
+
+// writeState writes what the node says of the replica now, and nothing when it says nothing.
+func (x *replica) writeState(b *Buffer) {
 	if !x.told || !x.seen.Current {
-		return nil
+		return
 	}
-	out := &wire.ResourceState{}
+	b.under("state", '{')
 	if inUse, known := x.seen.InUse(); known {
-		out.InUse = &inUse
+		b.truth("in_use", inUse)
 	}
-	return out
+	b.Close('}')
 }
 
-// volumeSeen returns what the node said of a volume.
-func (x replica) volumeSeen(nr model.VolumeNumber) (observed.VolumeStatus, bool) {
-	for _, v := range x.seen.Volumes {
-		if v.Number == nr {
-			return v, true
-		}
+// writeLayers writes a stack, top first, each layer the parent of the next.
+func writeLayers(b *Buffer, x *replica, layers []model.Layer) {
+	b.Open('{')
+	if len(layers) > 1 {
+		b.under("children", '[')
+		writeLayers(b, x, layers[1:])
+		b.Close(']')
 	}
-	return observed.VolumeStatus{}, false
+	b.text("type", string(layers[0]))
+	switch layers[0] {
+	case model.DRBD:
+		x.writeDRBD(b)
+	case model.LUKS:
+		b.under("luks", '{')
+		x.writeVolumes(b, "luks_volumes", (*replica).writeLUKSVolume)
+		b.Close('}')
+	case model.Storage:
+		b.under("storage", '{')
+		x.writeVolumes(b, "storage_volumes", (*replica).writeStorageVolume)
+		b.Close('}')
+	}
+	b.Close('}')
 }
 
-// layers shows the stack of a replica, top first, each layer the parent of the next. It is never nil: clients dereference it.
-func (e *Encoder) layers(x replica) *wire.ResourceLayer {
-	var below *wire.ResourceLayer
-	for i := len(x.of.layers) - 1; i >= 0; i-- {
-		l := &wire.ResourceLayer{Type: wire.LayerType(x.of.layers[i])}
-		switch x.of.layers[i] {
-		case model.DRBD:
-			l.DRBD = e.drbd(x)
-		case model.LUKS:
-			l.LUKS = &wire.LUKSResource{Volumes: volumesOf(x, luksVolume)}
-		case model.Storage:
-			l.Storage = &wire.StorageResource{Volumes: volumesOf(x, storageVolume)}
-		}
-		if below != nil {
-			l.Children = []wire.ResourceLayer{*below}
-		}
-		below = l
+func (x *replica) writeDRBD(b *Buffer) {
+	b.under("drbd", '{')
+	drbdDefinition(b, "drbd_resource_definition", &x.of.row, portOf(&x.of.row, x.row.Ports))
+	if x.row.NodeID != nil {
+		b.number("node_id", int64(*x.row.NodeID))
 	}
-	return below
+	b.numbers("tcp_ports", x.row.Ports)
+	b.number("peer_slots", int64(peerSlots(&x.of.row)))
+	x.writeVolumes(b, "drbd_volumes", (*replica).writeDRBDVolume)
+	b.Close('}')
 }
 
-func (e *Encoder) drbd(x replica) *wire.DRBDResource {
-	slots := peerSlots(x.of.row)
-	data := drbdData(x.of.row)
-	if data.Port == 0 && len(x.row.Ports) > 0 {
-		data.Port = x.row.Ports[0]
-	}
-	return &wire.DRBDResource{
-		ResourceDefinition: data,
-		NodeID:             x.row.NodeID,
-		TCPPorts:           x.row.Ports,
-		PeerSlots:          &slots,
-		Volumes:            volumesOf(x, drbdVolume),
-	}
-}
-
-// volumesOf shows one layer of each volume of a replica.
-func volumesOf[T any](x replica, show func(replica, schema.Volume) T) []T {
+// writeVolumes writes one layer of each volume of a replica.
+func (x *replica) writeVolumes(b *Buffer, key string, one func(*replica, *Buffer, *schema.Volume)) {
 	if len(x.row.Volumes) == 0 {
-		return nil
+		return
 	}
-	out := make([]T, len(x.row.Volumes))
-	for i, v := range x.row.Volumes {
-		out[i] = show(x, v)
+	b.under(key, '[')
+	for i := range x.row.Volumes {
+		one(x, b, &x.row.Volumes[i])
 	}
-	return out
+	b.Close(']')
+}
+
+// Synced tells whether a replica holds the data that all others have. One without a disk has nothing to hold; one of
+// which nothing is heard is not known to.
+func (e *Encoder) Synced(r *schema.Resource) bool {
+	x := e.replica(r)
+	switch {
+	case r.Deleting || !x.diskful():
+		return true
+	case !x.seen.Current || x.seen.Phase != observed.Ready:
+		return false
+	case !model.Replicates(x.of.layers):
+		return true
+	}
+	for i := range r.Volumes {
+		if x.diskState(&r.Volumes[i]) != wire.DiskUpToDate {
+			return false
+		}
+	}
+	return true
+}
+
+// ResourceConnection shows what is set for the connection of two replicas: a [wire.ResourceConnection].
+func (e *Encoder) ResourceConnection(b *Buffer, c *schema.ResourceConnection) {
+	b.Value(wire.ResourceConnection{NodeA: e.node(c.Pair.A).name, NodeB: e.node(c.Pair.B).name, Props: e.properties(c.Props)})
 }

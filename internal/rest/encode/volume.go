@@ -13,70 +13,78 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/wire"
 )
 
-// Volumes shows the volumes of a replica, by number.
-func (e *Encoder) Volumes(r schema.Resource) []wire.Volume { return e.volumes(e.replica(r)) }
-
-func (e *Encoder) volumes(x replica) []wire.Volume {
-	if len(x.row.Volumes) == 0 {
-		return nil
-	}
-	out := make([]wire.Volume, len(x.row.Volumes))
-	for i, v := range x.row.Volumes {
-		out[i] = e.volume(x, v)
-	}
-	return out
+// Volume returns what shows volumes of a replica: a [wire.Volume] each.
+func (e *Encoder) Volume(r *schema.Resource) func(*Buffer, *schema.Volume) {
+	x := e.replica(r)
+	return func(b *Buffer, v *schema.Volume) { e.writeVolume(b, &x, v) }
 }
 
-func (e *Encoder) volume(x replica, v schema.Volume) wire.Volume {
+func (e *Encoder) writeVolume(b *Buffer, x *replica, v *schema.Volume) {
 	p := e.pool(model.PoolID{Node: x.row.Node, Pool: v.Pool})
-	seen, _ := x.volumeSeen(v.Number)
-	out := wire.Volume{
-		VolumeNumber:    int32(v.Number),
-		StoragePoolName: p.name,
-		ProviderKind:    p.provider,
-		DevicePath:      seen.DevicePath,
-		Props:           e.properties(v.Props),
-		Flags:           deleteFlag(v.Deleting || x.row.Deleting),
-		State:           x.volumeState(v),
-		LayerDataList:   make([]wire.VolumeLayer, len(x.of.layers)),
-		UUID:            v.UUID,
-		Reports:         x.reports(),
-	}
+	seen := x.volume(v)
+	b.Open('{')
+	b.number("volume_number", int64(v.Number))
+	b.optional("storage_pool_name", p.name)
+	b.optional("provider_kind", string(p.provider))
+	b.optional("device_path", seen.DevicePath)
 	if x.diskful() {
-		out.AllocatedSize = roundedUp(seen.Allocated)
+		b.allocated(seen.Allocated)
 	}
-	for i, l := range x.of.layers {
+	e.props(b, v.Props, property{})
+	b.flags(deleteFlag(v.Deleting || x.row.Deleting))
+	if state := x.diskState(v); state != "" {
+		b.under("state", '{')
+		b.text("disk_state", state)
+		b.Close('}')
+	}
+	b.under("layer_data_list", '[')
+	for _, l := range x.of.layers {
+		b.Open('{')
+		b.text("type", string(l))
+		b.key("data")
 		switch l {
 		case model.DRBD:
-			out.LayerDataList[i] = wire.NewVolumeLayer(drbdVolume(x, v))
+			x.writeDRBDVolume(b, v)
 		case model.LUKS:
-			out.LayerDataList[i] = wire.NewVolumeLayer(luksVolume(x, v))
+			x.writeLUKSVolume(b, v)
 		case model.Storage:
-			out.LayerDataList[i] = wire.NewVolumeLayer(storageVolume(x, v))
+			x.writeStorageVolume(b, v)
 		}
+		b.Close('}')
 	}
-	return out
+	b.Close(']')
+	b.optional("uuid", v.UUID)
+	if reports := x.reports(); len(reports) > 0 {
+		b.member("reports", reports)
+	}
+	b.Close('}')
 }
 
-func (x replica) diskful() bool { return x.row.Kind == schema.Diskful }
+// volume returns what the node said of a volume, a zero status when it said nothing.
+func (x *replica) volume(v *schema.Volume) observed.VolumeStatus {
+	for _, s := range x.seen.Volumes {
+		if s.Number == v.Number {
+			return s
+		}
+	}
+	return observed.VolumeStatus{}
+}
 
-// Disk states of stacks without DRBD. Clients show the first whatever else is said.
+// Disk states of stacks without DRBD.
 const (
 	diskCreated = "Created"
 	diskFailed  = wire.DiskFailed
 )
 
 // diskState is what the node says of a volume now, empty when it says nothing.
-func (x replica) diskState(v schema.Volume) string {
-	seen, ok := x.volumeSeen(v.Number)
+func (x *replica) diskState(v *schema.Volume) string {
+	seen := x.volume(v)
 	switch {
 	case !x.seen.Current:
 		return ""
-	case seen.DiskState != "":
+	case seen.DiskState != "" || model.Replicates(x.of.layers):
 		return seen.DiskState
-	case model.Replicates(x.of.layers):
-		return ""
-	case ok && seen.DevicePath != "":
+	case seen.DevicePath != "":
 		return diskCreated
 	case x.seen.Phase == observed.Failed:
 		return diskFailed
@@ -85,75 +93,71 @@ func (x replica) diskState(v schema.Volume) string {
 	}
 }
 
-func (x replica) volumeState(v schema.Volume) *wire.VolumeState {
-	state := x.diskState(v)
-	if state == "" {
-		return nil
+// usable is the size of a volume for its users: what the node measured, or what the definition promises.
+func (x *replica) usable(v *schema.Volume) *int64 {
+	if seen := x.volume(v); seen.Usable != nil {
+		return seen.Usable
 	}
-	return &wire.VolumeState{DiskState: state}
-}
-
-// size is the usable size of a volume: what the node measured, or what the definition promises.
-func (x replica) size(v schema.Volume) *wire.SizeKiB {
-	if seen, ok := x.volumeSeen(v.Number); ok && seen.Usable != nil {
-		return roundedDown(seen.Usable)
-	}
-	if size := x.of.volume(v.Number).Size; size > 0 {
-		return roundedDown(&size)
+	if vd := x.of.volume(v.Number); vd != nil {
+		return &vd.Size
 	}
 	return nil
 }
 
-func drbdVolume(x replica, v schema.Volume) wire.DRBDVolume {
-	seen, _ := x.volumeSeen(v.Number)
-	out := wire.DRBDVolume{
-		VolumeDefinition: wire.DRBDVolumeDefinition{VolumeNumber: int32(v.Number)},
-		DevicePath:       seen.DevicePath,
-		UsableSize:       x.size(v),
-		DiskState:        x.diskState(v),
+func (x *replica) writeDRBDVolume(b *Buffer, v *schema.Volume) {
+	seen := x.volume(v)
+	var minor int32
+	if vd := x.of.volume(v.Number); vd != nil && vd.Minor != nil {
+		minor = *vd.Minor
 	}
-	if minor := x.of.volume(v.Number).Minor; minor != nil {
-		out.VolumeDefinition.MinorNumber = *minor
-	}
+	b.Open('{')
+	drbdVolumeDefinition(b, "drbd_volume_definition", v.Number, minor)
+	b.optional("device_path", seen.DevicePath)
 	if x.diskful() {
-		out.BackingDevice, out.MetaDisk = seen.BackingPath, "internal"
-		out.AllocatedSize = roundedUp(seen.Allocated)
+		b.optional("backing_device", seen.BackingPath)
+		b.text("meta_disk", "internal")
+		b.allocated(seen.Allocated)
 	}
-	return out
+	b.space("usable_size_kib", x.usable(v))
+	b.optional("disk_state", x.diskState(v))
+	b.Close('}')
 }
 
-func luksVolume(x replica, v schema.Volume) wire.LUKSVolume {
-	seen, _ := x.volumeSeen(v.Number)
-	return wire.LUKSVolume{
-		VolumeNumber:  int32(v.Number),
-		DevicePath:    seen.DevicePath,
-		BackingDevice: seen.BackingPath,
-		AllocatedSize: roundedUp(seen.Allocated),
-		UsableSize:    x.size(v),
-		DiskState:     x.diskState(v),
-		Opened:        x.seen.Current && seen.DevicePath != "",
-	}
+func (x *replica) writeLUKSVolume(b *Buffer, v *schema.Volume) {
+	seen := x.volume(v)
+	b.Open('{')
+	b.number("volume_number", int64(v.Number))
+	b.optional("device_path", seen.DevicePath)
+	b.optional("backing_device", seen.BackingPath)
+	b.allocated(seen.Allocated)
+	b.space("usable_size_kib", x.usable(v))
+	b.optional("disk_state", x.diskState(v))
+	b.truth("opened", x.seen.Current && seen.DevicePath != "")
+	b.truth("corrupted_key", false)
+	b.Close('}')
 }
 
-// storageVolume shows the lowest layer. What the pool has promised for the volume is its size there: clients add it up to
-// learn how much of a pool is reserved.
-func storageVolume(x replica, v schema.Volume) wire.StorageVolume {
-	seen, _ := x.volumeSeen(v.Number)
-	out := wire.StorageVolume{VolumeNumber: int32(v.Number), DiskState: x.diskState(v)}
-	if !x.diskful() {
-		return out
+// writeStorageVolume writes the lowest layer. What the pool has promised for the volume is its size there: clients add it
+// up to learn how much of a pool is reserved.
+func (x *replica) writeStorageVolume(b *Buffer, v *schema.Volume) {
+	seen := x.volume(v)
+	b.Open('{')
+	b.number("volume_number", int64(v.Number))
+	if x.diskful() {
+		device := seen.BackingPath
+		if device == "" && len(x.of.layers) == 1 {
+			device = seen.DevicePath
+		}
+		b.optional("device_path", device)
+		b.allocated(seen.Allocated)
+		b.space("usable_size_kib", &v.Size)
 	}
-	out.DevicePath = seen.BackingPath
-	if out.DevicePath == "" && len(x.of.layers) == 1 {
-		out.DevicePath = seen.DevicePath
-	}
-	out.AllocatedSize = roundedUp(seen.Allocated)
-	out.UsableSize = roundedDown(&v.Size)
-	return out
+	b.optional("disk_state", x.diskState(v))
+	b.Close('}')
 }
 
 // reports says why a replica is not as it shall be.
-func (x replica) reports() wire.RcList {
+func (x *replica) reports() wire.RcList {
 	name := string(x.of.row.Name)
 	entry := func(code wire.RetCode, format string, args ...any) wire.Rc {
 		return wire.NewRc(code|wire.ObjRsc, fmt.Sprintf(format, args...)).
