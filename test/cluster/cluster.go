@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"testing"
 	"time"
 
@@ -85,6 +86,8 @@ func Start(t testing.TB, o Options) *Cluster {
 		for _, stop := range c.stops {
 			stop()
 		}
+		// A connection that was dialled and never used holds up the server's graceful end.
+		http.DefaultClient.CloseIdleConnections()
 		cancel()
 		if err := <-served; err != nil {
 			t.Errorf("the controller ended with: %v", err)
