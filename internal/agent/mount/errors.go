@@ -34,18 +34,17 @@ const (
 // Error says what could not be done with which source, and why.
 type Error struct {
 	Fault  Fault
-	Step   string      // What was tried: "mount", "unmount", "verify", "probe", "look for users of".
-	Source string      // The source, or the path when there is none.
-	Target string      // Its place on this host. Empty where it does not matter.
-	Errno  unix.Errno  // What the kernel said. Zero: nothing.
-	Stderr string      // What the program said, word for word.
-	Detail string      // More, in our own words.
-	Err    error       `json:"-"` // The cause, where there is one.
-	Code   int         // The exit code of the program when it is not zero.
-	Hung   bool        // The helper could not be killed at once: it hung in the kernel. It has ended all the same.
-	Found  *Entry      // What is there instead, with Taken and NotMounted.
-	Marker [2]string   // The uuid that was wanted and the one that was found, with WrongIdentity.
-	_      [0]struct{} // Only with names: there are too many fields to be given in order.
+	Step   string     // What was tried: "mount", "unmount", "verify", "probe", "look for users of".
+	Source string     // The source, or the path when there is none.
+	Target string     // Its place on this host. Empty where it does not matter.
+	Errno  unix.Errno // What the kernel said. Zero: nothing.
+	Stderr string     // What the program said, word for word.
+	Detail string     // More, in our own words.
+	Err    error      // The cause, where there is one.
+	Code   int        // The exit code of the program when it is not zero.
+	Hung   bool       // The helper could not be killed at once: it hung in the kernel. It has ended all the same.
+	Found  *Entry     // What is there instead, with Taken and NotMounted.
+	Marker [2]string  // The uuid that was wanted and the one that was found, with WrongIdentity.
 }
 
 func (e *Error) Error() string {
@@ -106,8 +105,11 @@ func (e *Error) correction() string {
 		return "check that the server still exports it, or the kernel log for errors of the device"
 	case ReadOnly:
 		return "mount it writable, or make the marker on the server"
+	case NoProgram:
+		return "install it"
+	default:
+		return ""
 	}
-	return ""
 }
 
 // Unwrap returns the causes.

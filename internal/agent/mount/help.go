@@ -8,8 +8,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-storage/holdfast/internal/command"
 )
@@ -28,11 +31,27 @@ type request struct {
 
 // answer is one line that a helper prints. Only a look for users has more than one.
 type answer struct {
-	Error    *Error `json:"error,omitempty"`
-	Identity string `json:"identity,omitempty"`
-	Users    []User `json:"users,omitempty"`
-	Complete bool   `json:"complete,omitempty"`
+	Refusal  *refusal `json:"refusal,omitempty"`
+	Identity string   `json:"identity,omitempty"`
+	Users    []User   `json:"users,omitempty"`
+	Complete bool     `json:"complete,omitempty"`
 }
+
+// refusal is what a helper says of its failure.
+type refusal struct {
+	Fault  Fault      `json:"fault"`
+	Errno  unix.Errno `json:"errno,omitempty"`
+	Detail string     `json:"detail,omitempty"`
+	Found  *Entry     `json:"found,omitempty"`
+	Marker [2]string  `json:"marker,omitzero"`
+}
+
+func (r *refusal) Error() string {
+	return fmt.Sprintf("%s %s: %v", r.Fault, r.Detail, r.Errno)
+}
+
+// becomesProgram is the verb whose helper may turn into a program, which then prints no answer.
+const becomesProgram = "mount"
 
 // refusedCode is the exit code of a helper that says itself what went wrong. Any other is of the program that it became.
 const refusedCode = 97
@@ -46,7 +65,7 @@ func (k *Kernel) help(ctx context.Context, verb string, req request) (answer, er
 	if pid, err := req.Slot.busy(); err != nil || pid != 0 {
 		fault.Fault, fault.Err = Occupied, err
 		if pid != 0 {
-			fault.Err = &OccupiedError{PID: pid}
+			fault.Detail = fmt.Sprintf("process %d is at work", pid)
 		}
 		return answer{}, fault
 	}
@@ -69,11 +88,11 @@ func (k *Kernel) help(ctx context.Context, verb string, req request) (answer, er
 			err = errors.Join(err, werr)
 		}
 	}
-	return understand(res, err, fault)
+	return understand(verb, res, err, fault)
 }
 
 // understand turns what a helper printed, and how it ended, into an answer or fault.
-func understand(res command.Result, err error, fault *Error) (answer, error) {
+func understand(verb string, res command.Result, err error, fault *Error) (answer, error) {
 	var ans answer
 	d := json.NewDecoder(bytes.NewReader(res.Stdout))
 	for {
@@ -81,13 +100,13 @@ func understand(res command.Result, err error, fault *Error) (answer, error) {
 		if d.Decode(&line) != nil {
 			break // The end, or what a killed helper had not finished.
 		}
-		ans.Identity, ans.Error, ans.Complete = line.Identity, line.Error, line.Complete
+		ans.Identity, ans.Refusal, ans.Complete = line.Identity, line.Refusal, line.Complete
 		if len(line.Users) > 0 {
 			ans.Users = line.Users // Later lists contain earlier ones.
 		}
 	}
 	if err == nil {
-		if !ans.Complete {
+		if !ans.Complete && verb != becomesProgram {
 			fault.Fault, fault.Detail = NoHelper, "it printed no answer"
 			return ans, fault
 		}
@@ -99,8 +118,9 @@ func understand(res command.Result, err error, fault *Error) (answer, error) {
 		return ans, fault
 	}
 	switch {
-	case failed.Kind == command.Exited && failed.Code == refusedCode && ans.Error != nil:
-		fault.Fault, fault.Errno, fault.Detail, fault.Found, fault.Marker = ans.Error.Fault, ans.Error.Errno, ans.Error.Detail, ans.Error.Found, ans.Error.Marker
+	case failed.Kind == command.Exited && failed.Code == refusedCode && ans.Refusal != nil:
+		r := ans.Refusal
+		fault.Fault, fault.Errno, fault.Detail, fault.Found, fault.Marker = r.Fault, r.Errno, r.Detail, r.Found, r.Marker
 	case failed.Kind == command.Exited:
 		fault.Fault, fault.Code, fault.Stderr = Failed, failed.Code, failed.Stderr
 	case failed.Kind == command.TimedOut:

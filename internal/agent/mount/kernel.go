@@ -105,8 +105,8 @@ func sameDevice(e Entry, device string) bool {
 	return strings.HasPrefix(e.Source, "/dev/") && unix.Stat(e.Source, &have) == nil && have.Mode&unix.S_IFMT == unix.S_IFBLK && have.Rdev == want.Rdev
 }
 
-// Prepare makes the base folder and makes it a mount that is shared with other mount namespaces: they then see later mounts, and the kernel
-// refuses to unmount what someone uses in any of them. It may be called again.
+// Prepare makes the base folder and sees to it that mounts in it are shared with other mount namespaces: they then see later mounts, and the
+// kernel refuses to unmount what someone uses in any of them. It may be called again.
 func (k *Kernel) Prepare(ctx context.Context) error {
 	_, err := k.help(ctx, "prepare", request{Step: "prepare the folder", Source: k.c.Base, Slot: k.slot("base", change), Target: k.c.Base})
 	if err != nil {
@@ -116,9 +116,8 @@ func (k *Kernel) Prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e, ok := t.At(k.c.Base)
-	if !ok || !e.Shared() {
-		return &Error{Fault: Failed, Step: "prepare the folder", Source: k.c.Base, Detail: "it is no shared mount afterwards"}
+	if e, _, ok := t.Reach(k.c.Base); !ok || !e.Shared() {
+		return &Error{Fault: Failed, Step: "prepare the folder", Source: k.c.Base, Detail: "it is in no shared mount afterwards"}
 	}
 	return nil
 }

@@ -110,14 +110,14 @@ type mountRequest struct {
 
 // The system calls of Linux 6.8 that the standard packages do not know yet.
 const (
-	requestSize   = 24
-	fromRoot      = ^uint64(0)
-	basic         = 2
-	statSize      = 512
-	offsetUnique  = 40
-	offsetID      = 56
-	listAtOnce    = 512
-	noMountSystem = unix.ENOSYS
+	requestSize  = 24
+	fromRoot     = ^uint64(0)
+	basic        = 2
+	statSize     = 512
+	offsetUnique = 40
+	offsetID     = 56
+	listAtOnce   = 512
+	noSuchCall   = unix.ENOSYS
 )
 
 // numberTable completes t with the unique numbers of its mounts, where the kernel tells them.
@@ -158,7 +158,7 @@ func numberTable(t Table) error {
 
 // unknownCall tells whether a kernel or a sandbox does not have a system call.
 func unknownCall(errno unix.Errno) bool {
-	return errno == noMountSystem || errno == unix.EPERM || errno == unix.EOPNOTSUPP
+	return errno == noSuchCall || errno == unix.EPERM || errno == unix.EOPNOTSUPP
 }
 
 // oldID returns the number that mountinfo shows for a mount.

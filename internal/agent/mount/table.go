@@ -8,7 +8,6 @@ import (
 	"io"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
@@ -164,6 +163,3 @@ func within(file, dir string) bool {
 
 // below returns what is left of file below dir, beginning with a slash.
 func below(file, dir string) string { return path.Clean("/" + strings.TrimPrefix(file, dir)) }
-
-// deviceNumber is a device number as /proc writes it.
-func (e Entry) deviceNumber() string { return strconv.Itoa(e.Major) + ":" + strconv.Itoa(e.Minor) }

@@ -201,19 +201,16 @@ func (l *loops) attach(ctx context.Context, uuid string, file *os.File) (string,
 		return "", fmt.Errorf("ask for a free loop device: %w; load the module loop and run with access to /dev", err)
 	}
 	defer func() { _ = ctl.Close() }()
-	picky := !l.keepSpace
 	for try := range bindTries {
 		number, err := unix.IoctlRetInt(int(ctl.Fd()), unix.LOOP_CTL_GET_FREE)
 		if err != nil {
 			return "", fmt.Errorf("ask for a free loop device: %w", err)
 		}
 		name := loopName(number)
-		err = l.configure(name, uuid, file)
+		if err = l.configure(name, uuid, file); err == nil && !l.keepSpace && l.spoiled(name) {
+			err = l.renew(ctl, number, uuid, file)
+		}
 		switch {
-		case err == nil && picky && l.spoiled(name):
-			// Nobody else has it yet. If it cannot be made anew it is taken as it is.
-			holder, err := l.detach(name, func(info *unix.LoopInfo64) bool { return owned(info, uuid) })
-			picky = err == nil && holder == nil && renew(number) == nil
 		case err == nil:
 			return name, nil
 		case !unbound(err) && !errors.Is(err, unix.EBUSY):
@@ -227,6 +224,31 @@ func (l *loops) attach(ctx context.Context, uuid string, file *os.File) (string,
 	return "", fmt.Errorf("bind %s: no loop device could be had in %d tries: others took each one, or %s lacks their nodes", file.Name(), bindTries, devDir)
 }
 
+// spoiled tells whether a device does not pass discards on although it could: newer kernels keep that from an earlier use, by a pool
+// that keeps its space.
+func (l *loops) spoiled(name string) bool {
+	possible, err1 := l.attribute(name, "queue/discard_max_hw_bytes")
+	used, err2 := l.attribute(name, "queue/discard_max_bytes")
+	return err1 == nil && err2 == nil && possible > 0 && used == 0
+}
+
+// renew replaces a spoiled device, which was just bound to a file and which nobody uses, by a new one of the same number. If
+// someone does look into it, it stays bound as it is.
+func (l *loops) renew(ctl *os.File, number int, uuid string, file *os.File) error {
+	name := loopName(number)
+	holder, err := l.detach(name, func(info *unix.LoopInfo64) bool { return owned(info, uuid) })
+	if holder != nil || err != nil {
+		return err
+	}
+	// Either may fail because others use loop devices too. Then it is bound as it is, or the next one is.
+	if err := unix.IoctlSetInt(int(ctl.Fd()), unix.LOOP_CTL_REMOVE, number); err == nil {
+		_ = unix.IoctlSetInt(int(ctl.Fd()), unix.LOOP_CTL_ADD, number)
+	}
+	return l.configure(name, uuid, file)
+}
+
+func loopName(number int) string { return loopPrefix + strconv.Itoa(number) }
+
 // configure binds a file to one device.
 func (l *loops) configure(name, uuid string, file *os.File) error {
 	fd, err := unix.Open(filepath.Join(devDir, name), unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -238,26 +260,6 @@ func (l *loops) configure(name, uuid string, file *os.File) error {
 	copy(config.Info.File_name[:len(config.Info.File_name)-1], mark(uuid))
 	return unix.IoctlLoopConfigure(fd, &config)
 }
-
-// spoiled tells whether a device does not pass discards on although it could: newer kernels keep that from an earlier use, by a pool
-// that keeps its space.
-func (l *loops) spoiled(name string) bool {
-	possible, err1 := l.attribute(name, "queue/discard_max_hw_bytes")
-	used, err2 := l.attribute(name, "queue/discard_max_bytes")
-	return err1 == nil && err2 == nil && possible > 0 && used == 0
-}
-
-// renew replaces an unbound device by a new one with all its defaults. The kernel refuses when anyone has it open.
-func renew(number int) error {
-	ctl, err := os.OpenFile(control, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = ctl.Close() }()
-	return unix.IoctlSetInt(int(ctl.Fd()), unix.LOOP_CTL_REMOVE, number)
-}
-
-func loopName(number int) string { return loopPrefix + strconv.Itoa(number) }
 
 // stopDiscards makes a device refuse to give blocks back. Where sysfs cannot be written it goes on giving them back. It takes some 20 ms, but only at
 // a device's first use on kernels that keep it.
