@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-storage/holdfast/client"
 )
@@ -42,6 +43,18 @@ func calls() []call {
 			return rc(c.ModifyKeyValueStore(ctx, "k", client.KeyValueStoreModify{PropsModify: props}))
 		}, "PUT /v1/key-value-store/k " + changed, "[]"},
 		{"DeleteKeyValueStore", func(ctx context.Context, c *client.Client) error { return rc(c.DeleteKeyValueStore(ctx, "k")) }, "DELETE /v1/key-value-store/k ", "[]"},
+
+		{"ErrorReports", func(ctx context.Context, c *client.Client) error {
+			_, err := c.ErrorReports(ctx, client.ErrorReportFilter{Nodes: []string{"n"}, Since: time.UnixMilli(5), To: time.UnixMilli(7), WithText: true})
+			return err
+		}, "GET /v1/error-reports?node=n&since=5&to=7&withContent=true ", "[]"},
+		{"ErrorReport", func(ctx context.Context, c *client.Client) error {
+			_, err := c.ErrorReport(ctx, "65A0-00000-000001")
+			return err
+		}, "GET /v1/error-reports/65A0-00000-000001?withContent=true ", `[{"error_time":1}]`},
+		{"DeleteErrorReports", func(ctx context.Context, c *client.Client) error {
+			return rc(c.DeleteErrorReports(ctx, client.ErrorReportDelete{IDs: []string{"x"}, To: new(client.Int64(9))}))
+		}, `PATCH /v1/error-reports {"to":9,"ids":["x"]}`, "[]"},
 
 		{"Nodes", func(ctx context.Context, c *client.Client) error {
 			_, err := c.Nodes(ctx, client.NodeFilter{Nodes: []string{"a", "b"}, Props: []string{"Aux/x=y"}, Page: client.Page{Offset: 5, Limit: 10}})
@@ -161,6 +174,9 @@ func calls() []call {
 			return rc(c.AutoPlace(ctx, "r", client.AutoPlaceRequest{SelectFilter: &client.AutoSelectFilter{}}))
 		}, `POST /v1/resource-definitions/r/autoplace {"select_filter":{}}`, "[]"},
 		{"Volumes", func(ctx context.Context, c *client.Client) error { _, err := c.Volumes(ctx, "r", "n"); return err }, "GET /v1/resource-definitions/r/resources/n/volumes ", "[]"},
+		{"ModifyVolume", func(ctx context.Context, c *client.Client) error {
+			return rc(c.ModifyVolume(ctx, "r", "n", 0, client.VolumeModify{PropsModify: props}))
+		}, "PUT /v1/resource-definitions/r/resources/n/volumes/0 " + changed, "[]"},
 		{"Volume", func(ctx context.Context, c *client.Client) error { _, err := c.Volume(ctx, "r", "n", 0); return err }, "GET /v1/resource-definitions/r/resources/n/volumes/0 ", "{}"},
 	}
 }

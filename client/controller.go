@@ -59,7 +59,7 @@ func (c *Client) KeyValueStore(ctx context.Context, name string) (KeyValueStore,
 		return KeyValueStore{}, err
 	}
 	if len(one) != 1 {
-		return KeyValueStore{}, &Error{Method: http.MethodGet, Path: path("key-value-store", name), Status: http.StatusNotFound}
+		return KeyValueStore{}, absent(path("key-value-store", name), wire.FailNotFoundKVS, "There is no key-value store "+name+".")
 	}
 	return one[0], nil
 }
@@ -72,4 +72,31 @@ func (c *Client) ModifyKeyValueStore(ctx context.Context, name string, modify Ke
 // DeleteKeyValueStore deletes a key-value store with all its keys.
 func (c *Client) DeleteKeyValueStore(ctx context.Context, name string) (RcList, error) {
 	return c.change(ctx, http.MethodDelete, path("key-value-store", name), nil, nil)
+}
+
+// ErrorReports returns the reports that the filter selects, newest first.
+func (c *Client) ErrorReports(ctx context.Context, filter ErrorReportFilter) ([]ErrorReport, error) {
+	return get[[]ErrorReport](ctx, c, path("error-reports"), filter.query())
+}
+
+// ErrorReport returns one report with its text. See [IsNotFound].
+func (c *Client) ErrorReport(ctx context.Context, id string) (ErrorReport, error) {
+	one, err := get[[]ErrorReport](ctx, c, path("error-reports", id), url.Values{"withContent": {"true"}})
+	if err != nil {
+		return ErrorReport{}, err
+	}
+	if len(one) == 0 {
+		return ErrorReport{}, absent(path("error-reports", id), wire.FailUnknownError, "There is no error report "+id+".")
+	}
+	return one[0], nil
+}
+
+// DeleteErrorReports deletes the reports that fit all fields of what is asked.
+func (c *Client) DeleteErrorReports(ctx context.Context, ask ErrorReportDelete) (RcList, error) {
+	return c.change(ctx, http.MethodPatch, path("error-reports"), nil, ask)
+}
+
+// absent returns the error for an object that an answer of success does not contain.
+func absent(path string, code RetCode, message string) error {
+	return &Error{Method: http.MethodGet, Path: path, Status: http.StatusNotFound, Entries: RcList{wire.NewRc(code, message)}}
 }

@@ -6,6 +6,7 @@ package client
 import (
 	"net/url"
 	"strconv"
+	"time"
 )
 
 // Page is a part of a list. A limit of zero is the whole list.
@@ -84,6 +85,29 @@ func (f ResourceFilter) query() url.Values {
 	return query(f.Page, map[string][]string{
 		"nodes": f.Nodes, "resources": f.Resources, "storage_pools": f.StoragePools, "props": f.Props,
 	})
+}
+
+// ErrorReportFilter selects error reports. A zero time is no bound.
+type ErrorReportFilter struct {
+	Nodes    []string
+	Since    time.Time
+	To       time.Time
+	WithText bool
+	Page
+}
+
+func (f ErrorReportFilter) query() url.Values {
+	q := query(f.Page, map[string][]string{"node": f.Nodes})
+	if !f.Since.IsZero() {
+		q.Set("since", strconv.FormatInt(f.Since.UnixMilli(), 10))
+	}
+	if !f.To.IsZero() {
+		q.Set("to", strconv.FormatInt(f.To.UnixMilli(), 10))
+	}
+	if f.WithText {
+		q.Set("withContent", "true")
+	}
+	return q
 }
 
 func query(page Page, lists map[string][]string) url.Values {

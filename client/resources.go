@@ -63,3 +63,9 @@ func (c *Client) Volumes(ctx context.Context, resource, node string) ([]Volume, 
 func (c *Client) Volume(ctx context.Context, resource, node string, number int) (Volume, error) {
 	return get[Volume](ctx, c, path("resource-definitions", resource, "resources", node, "volumes", strconv.Itoa(number)), nil)
 }
+
+// ModifyVolume changes a volume of the replica on a node.
+func (c *Client) ModifyVolume(ctx context.Context, resource, node string, number int, modify VolumeModify) (RcList, error) {
+	return c.change(ctx, http.MethodPut,
+		path("resource-definitions", resource, "resources", node, "volumes", strconv.Itoa(number)), nil, modify)
+}

@@ -121,7 +121,7 @@ func (c *Client) do(ctx context.Context, r request) (Exchange, error) {
 			unavailable = err
 			continue
 		}
-		c.preferred.Store(int32(at)) //nolint:gosec // An index into a list of addresses.
+		c.preferred.Store(int32(at))
 		return answer, err
 	}
 	if unavailable != nil {

@@ -61,7 +61,7 @@ const (
 	WarnRscAlreadyDeployed = wire.WarnRscAlreadyDeployed
 )
 
-// Properties.
+// Properties and the controller.
 type (
 	// Properties maps full keys, such as DrbdOptions/Net/protocol, to values.
 	Properties = wire.Properties
@@ -79,6 +79,10 @@ type (
 	KeyValueStore = wire.KeyValueStore
 	// KeyValueStoreModify changes a key-value store, and makes or removes it with its first and last key.
 	KeyValueStoreModify = wire.KeyValueStoreModify
+	// ErrorReport is a stored report of a fault of the software.
+	ErrorReport = wire.ErrorReport
+	// ErrorReportDelete deletes the reports that fit all of its fields.
+	ErrorReportDelete = wire.ErrorReportDelete
 	// ControllerVersion is the first thing that clients ask for.
 	ControllerVersion = wire.ControllerVersion
 )

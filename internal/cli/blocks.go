@@ -43,6 +43,19 @@ func paragraph(b *strings.Builder, text string) {
 	}
 }
 
+// printableText is as printable for a text of several lines, in which tabs may stay. It ends with a line end.
+func printableText(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		parts := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		for i, part := range parts {
+			parts[i] = printable(part)
+		}
+		b.WriteString(strings.Join(parts, "\t") + "\n")
+	}
+	return b.String()
+}
+
 func typeColor(code client.RetCode) color {
 	switch {
 	case code.IsError():

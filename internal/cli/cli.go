@@ -74,7 +74,7 @@ func AddTo(root *cobra.Command, env Env) {
 	root.SetOut(a.env.Stdout)
 	root.SetErr(a.env.Stderr)
 	root.AddCommand(
-		a.controller(), a.keyValueStore(), a.node(), a.resource(), a.resourceDefinition(), a.resourceGroup(),
+		a.controller(), a.errorReport(), a.keyValueStore(), a.node(), a.resource(), a.resourceDefinition(), a.resourceGroup(),
 		a.storagePool(), a.volume(), a.volumeDefinition(), a.volumeGroup(),
 	)
 }

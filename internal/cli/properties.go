@@ -5,7 +5,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-storage/holdfast/client"
+	"github.com/holdfast-storage/holdfast/internal/wire"
 )
 
 // owner is a kind of object that has properties: the arguments that name one, and how to read and change its properties.
@@ -82,7 +82,7 @@ func (s *session) properties(props client.Properties) error {
 	if s.form == text {
 		return s.writeTable(t)
 	}
-	body, err := json.Marshal(pairs)
+	body, err := wire.Encode(pairs)
 	if err != nil {
 		return err
 	}
@@ -190,6 +190,27 @@ func volumeDefinitionProperties() owner {
 				return nil, err
 			}
 			return s.ModifyVolumeDefinition(ctx, names[0], number, client.VolumeDefinitionModify{PropsModify: modify})
+		},
+	}
+}
+
+func volumeProperties() owner {
+	return owner{
+		names: []string{"NODE", "RESOURCE", "VOLUME_NR"},
+		read: func(ctx context.Context, s *session, names []string) (client.Properties, error) {
+			number, err := volumeNumber(names[2])
+			if err != nil {
+				return nil, err
+			}
+			volume, err := s.Volume(ctx, names[1], names[0], number)
+			return volume.Props, err
+		},
+		write: func(ctx context.Context, s *session, names []string, modify client.PropsModify) (client.RcList, error) {
+			number, err := volumeNumber(names[2])
+			if err != nil {
+				return nil, err
+			}
+			return s.ModifyVolume(ctx, names[1], names[0], number, client.VolumeModify{PropsModify: modify})
 		},
 	}
 }

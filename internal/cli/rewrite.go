@@ -26,7 +26,7 @@ func rewrite(root *cobra.Command, args []string) (*cobra.Command, []string, erro
 	}
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
-	args = leadingGlobals(args)
+	args = leadingGlobals(root, args)
 	cmd, rest, err := root.Find(args)
 	if err != nil {
 		return cmd, nil, usageError{err}
@@ -78,23 +78,35 @@ func missingCommand(group *cobra.Command, rest []string) error {
 	return usagef("%s needs a command: %s", group.CommandPath(), known)
 }
 
-// leadingGlobals makes the short global flags before the command long. It stops at what it does not know.
-func leadingGlobals(args []string) []string {
-	var out []string
-	for len(args) > 0 {
-		long, ok := longGlobal(args[0])
-		if !ok {
-			if !strings.HasPrefix(args[0], "--") {
+// leadingGlobals makes the short global flags before a command long. It stops where it does not know what follows. The
+// result is never nil: cobra would take the arguments of the process.
+func leadingGlobals(root *cobra.Command, args []string) []string {
+	out := []string{}
+	for at := root; len(args) > 0; {
+		arg, rest := args[0], args[1:]
+		if long, ok := longGlobal(arg); ok {
+			arg = long
+		} else if !strings.HasPrefix(arg, "-") {
+			if at = child(at, arg); at == nil || !at.HasSubCommands() {
 				break
 			}
-			long = args[0]
 		}
-		out, args = append(out, long), args[1:]
-		if (long == "--timeout" || long == "--controllers" || long == "--output") && len(args) > 0 {
+		out, args = append(out, arg), rest
+		if takesValue := arg == "--timeout" || arg == "--controllers" || arg == "--output" || arg == "-o"; takesValue && len(args) > 0 {
 			out, args = append(out, args[0]), args[1:]
 		}
 	}
 	return append(out, args...)
+}
+
+// child returns the command of a group, or nil.
+func child(group *cobra.Command, name string) *cobra.Command {
+	for _, c := range group.Commands() {
+		if c.Name() == name || c.HasAlias(name) {
+			return c
+		}
+	}
+	return nil
 }
 
 // longGlobal returns the long form of a short global flag: -m, -t, -t5.

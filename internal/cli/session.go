@@ -104,7 +104,7 @@ func (s *session) changed(entries client.RcList, err error) error {
 // finish prints what was collected and returns the exit code of changes.
 func (s *session) finish(err error) error {
 	if len(s.entries) > 0 {
-		body, failure := json.Marshal(s.entries)
+		body, failure := wire.Encode(s.entries)
 		if failure != nil {
 			return failure
 		}
@@ -137,7 +137,7 @@ func (s *session) listJSON(body []byte) error {
 // writeJSON prints body with the indentation of the linstor client.
 func (s *session) writeJSON(body []byte) error {
 	var out bytes.Buffer
-	if err := json.Indent(&out, body, "", "  "); err != nil {
+	if err := json.Indent(&out, bytes.TrimSpace(body), "", "  "); err != nil {
 		return err
 	}
 	out.WriteByte('\n')

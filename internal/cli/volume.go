@@ -13,7 +13,8 @@ import (
 )
 
 func (a *app) volume() *cobra.Command {
-	return group("volume", []string{"v"}, "Volumes of resources", a.volumeList())
+	return group("volume", []string{"v"}, "Volumes of resources", a.volumeList(),
+		a.setProperty(volumeProperties()), a.listProperties(volumeProperties()))
 }
 
 func (a *app) volumeList() *cobra.Command {
