@@ -50,6 +50,26 @@ func TestPlaceGivesUpOnlyWithAnHonestAnswer(t *testing.T) {
 	}
 }
 
+func TestTwoCrossingRulesAreAlwaysDecided(t *testing.T) {
+	const n = 24
+	nodes, pools, req := square(n)
+	req.Filter.ReplicasOnDifferent = []string{"Aux/row", "Aux/column"}
+	// Half of the rows and one more have nodes only in half of the columns, which no rule shows alone.
+	for i := range nodes {
+		if row, column := i/n, i%n; row <= n/2 && column >= n/2 {
+			nodes[i].Online = false
+		}
+	}
+	plan, err := placer.Place(req, nodes, pools)
+	if !errs.Is(err, errs.NotEnough) || len(plan.Picks) > 0 {
+		t.Errorf("got %d picks, %v", len(plan.Picks), err)
+	}
+	req.Filter.PlaceCount = new(int32(n - 1))
+	if plan, err := placer.Place(req, nodes, pools); err != nil || len(plan.Picks) != n-1 {
+		t.Errorf("one less: got %d picks, %v", len(plan.Picks), err)
+	}
+}
+
 func BenchmarkGiveUp(b *testing.B) {
 	for _, n := range []int{6, 8, 10, 14} {
 		nodes, pools, req := square(n)

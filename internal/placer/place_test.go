@@ -299,6 +299,10 @@ func TestProvidersMixOnlyWhereTheyMay(t *testing.T) {
 				if _, err := placer.Place(r, nodes, pools); (err == nil) != want {
 					t.Errorf("%s next to %s, allowed %t, capable %t: %v", c.b, c.a, allowed, capable, err)
 				}
+				r.Existing[0].Node = "n2"
+				if _, err := placer.Place(r, nodes, pools); (err == nil) != want {
+					t.Errorf("%s next to %s, allowed %t, capable %t: %v", c.a, c.b, allowed, capable, err)
+				}
 			}
 		}
 	}
@@ -363,14 +367,55 @@ func TestPreferences(t *testing.T) {
 	if plan, err := placer.Place(r, nodes, pools); err != nil || where(plan.Picks) != "n2/ssd" {
 		t.Errorf("an existing replica's name is kept: %q, %v", where(plan.Picks), err)
 	}
-	r = request(2, gib)
+}
+
+func TestPoolsOfOneNameAreComparedAsAWhole(t *testing.T) {
+	nodes := []placer.Node{node("n1"), node("n2"), node("n3"), node("n4")}
+	pools := []placer.Pool{
+		pool("n1", "hdd", model.LVM, 900*gib), pool("n2", "hdd", model.LVM, 10*gib), pool("n3", "ssd", model.LVM, 800*gib), pool("n4", "ssd", model.LVM, 800*gib),
+	}
+	if plan, err := placer.Place(request(2, gib), nodes, pools); err != nil || where(plan.Picks) != "n3/ssd n4/ssd" {
+		t.Errorf("got %q, %v", where(plan.Picks), err)
+	}
+	r := request(2, gib)
+	r.Existing = []placer.Existing{{Node: "n4", Client: true}}
+	if plan, err := placer.Place(r, nodes, pools); err != nil || where(plan.Picks) != "n1/hdd n2/hdd" {
+		t.Errorf("a node in use is avoided: got %q, %v", where(plan.Picks), err)
+	}
+}
+
+func TestValuesAreFilledOneAfterTheOther(t *testing.T) {
+	nodes := []placer.Node{node("n1", "zone=a"), node("n2", "zone=a"), node("n3", "zone=b"), node("n4", "zone=c")}
+	pools := []placer.Pool{pool("n1", "p", model.LVM, 900*gib), pool("n2", "p", model.LVM, 100*gib), pool("n3", "p", model.LVM, 800*gib), pool("n4", "p", model.LVM, 700*gib)}
+	r := request(2, gib)
 	r.Filter.XReplicasOnDifferent = map[string]int32{"Aux/zone": 2}
-	if plan, err := placer.Place(r, nodes, pools); err != nil || where(plan.Picks) != "n1/ssd n2/ssd" {
-		t.Errorf("two in one zone: %q, %v", where(plan.Picks), err)
+	if plan, err := placer.Place(r, nodes, pools); err != nil || where(plan.Picks) != "n1/p n2/p" {
+		t.Errorf("two: %q, %v", where(plan.Picks), err)
 	}
 	r.Filter.PlaceCount = new(int32(3))
-	if plan, err := placer.Place(r, nodes, pools); err != nil || where(plan.Picks) != "n1/hdd n3/nvme n4/cold" {
-		t.Errorf("a zone is filled before the next is begun: %q, %v", where(plan.Picks), err)
+	if plan, err := placer.Place(r, nodes, pools); err != nil || where(plan.Picks) != "n1/p n3/p n2/p" {
+		t.Errorf("three: %q, %v", where(plan.Picks), err)
+	}
+	r.Filter.PlaceCount = new(int32(4))
+	if plan, err := placer.Place(r, nodes, pools); err != nil || len(plan.Picks) != 4 {
+		t.Errorf("when that is not possible they are placed all the same: %q, %v", where(plan.Picks), err)
+	}
+	r.Filter.PlaceCount = new(int32(2))
+	r.Existing = []placer.Existing{{Node: "n3", Pool: "p", Diskful: true}}
+	if plan, err := placer.Place(r, append(nodes, node("n5", "zone=b")), append(pools, pool("n5", "p", model.LVM, 2*gib))); err != nil || where(plan.Picks) != "n5/p" {
+		t.Errorf("what an existing replica began is filled: %q, %v", where(plan.Picks), err)
+	}
+}
+
+func TestPoolsOfOneNodeInDifferentSpaces(t *testing.T) {
+	nodes := []placer.Node{node("n1"), node("n2")}
+	pools := []placer.Pool{pool("n1", "one", model.LVM, 900*gib), pool("n1", "two", model.LVM, 100*gib), pool("n2", "one", model.LVM, 900*gib)}
+	pools[0].SharedSpace, pools[1].SharedSpace, pools[2].SharedSpace = "s1", "s2", "s1"
+	if plan, err := placer.Place(request(2, gib), nodes, pools); err != nil || where(plan.Picks) != "n2/one n1/two" {
+		t.Errorf("got %q, %v", where(plan.Picks), err)
+	}
+	if plan, err := placer.Place(request(2, gib), nodes[:1], pools[:2]); !errs.Is(err, errs.NotEnough) {
+		t.Errorf("two replicas on one node: %q, %v", where(plan.Picks), err)
 	}
 }
 

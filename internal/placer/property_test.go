@@ -338,9 +338,17 @@ func (w *world) existingAgree() bool {
 	return true
 }
 
+// checkOften checks worlds enough for all rules to meet each other.
+func checkOften(t *testing.T, check func(*rapid.T)) {
+	t.Helper()
+	for range 30 {
+		rapid.Check(t, check)
+	}
+}
+
 func TestPlaceFindsAPlacementExactlyWhenThereIsOne(t *testing.T) {
 	found, missing := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
+	checkOften(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		plan, err := placer.Place(w.req, w.nodes, w.pools)
 		need := int(*w.req.Filter.PlaceCount) - w.have()
@@ -471,6 +479,25 @@ func TestMaxSizeIsTheLargestThatPlaceAccepts(t *testing.T) {
 		}
 		if !works(size) || works(size+1) || len(plan.Picks) == 0 {
 			t.Fatalf("%d is not the largest size that can be placed", size)
+		}
+	})
+}
+
+func FuzzRules(f *testing.F) {
+	for _, rule := range []string{"Aux/x", "Aux/x=1", "=", "", "Aux/x=1=2", "x\x00", "(?i)", "a(", `\pN`} {
+		f.Add(rule, rule, rule, int32(1))
+		f.Add("Aux/x", "Aux/y", rule, int32(-1))
+	}
+	nodes, pools := cluster(8)
+	f.Fuzz(func(t *testing.T, same, different, regex string, most int32) {
+		req := placer.Request{Sizes: []int64{1}, Filter: model.Filter{
+			PlaceCount: new(int32(3)), ReplicasOnSame: []string{same}, ReplicasOnDifferent: []string{different}, NotPlaceWithRegex: &regex,
+			XReplicasOnDifferent: map[string]int32{same: most},
+		}}
+		req.Others = func(model.NodeKey) iter.Seq[model.DefinitionKey] { return slices.Values([]model.DefinitionKey{"db"}) }
+		plan, err := placer.Place(req, nodes, pools)
+		if err == nil && len(plan.Picks) != 3 || err != nil && !errs.Is(err, errs.NotEnough) && !errs.Is(err, errs.Invalid) {
+			t.Fatalf("got %d picks, %v", len(plan.Picks), err)
 		}
 	})
 }

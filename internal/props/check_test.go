@@ -134,6 +134,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		{props.Pool, "AutoplaceTarget", "maybe", `the property "AutoplaceTarget" of storage pools cannot be set to "maybe": the value is not allowed (use True or False)`},
 		{props.Pool, "StorDriver/StorPoolName", "--force", `the property "StorDriver/StorPoolName" of storage pools cannot be set to "--force": the value is not allowed (use a path without blanks, quotes and backslashes that does not start with '-')`},
 		{props.Definition, "DrbdOptions/Handlers/split-brain", "a\"; b", `the property "DrbdOptions/Handlers/split-brain" of resource definitions cannot be set to "a\"; b": the value is not allowed (use printable text without double quotes and backslashes)`},
+		{props.Definition, "FileSystem/MkfsParams", `a\b`, `the property "FileSystem/MkfsParams" of resource definitions cannot be set to "a\\b": the value is not allowed (use printable text without double quotes and backslashes)`},
 		{props.Definition, "DrbdOptions/Net/shared-secret", "hush\nhush", `the property "DrbdOptions/Net/shared-secret" of resource definitions cannot be set to this value: the value is not allowed (use printable text without double quotes and backslashes)`},
 		{props.Node, "NodeUname", "x", `the property "NodeUname" of nodes cannot be set: it is kept by the controller itself`},
 		{props.Node, "", "x", `the property key "" is not valid: it is empty`},
