@@ -39,7 +39,7 @@ func (s *Store) commits(ctx context.Context) {
 		if !open {
 			return
 		}
-		if s.Err() == nil {
+		if !s.recoverable() {
 			<-s.wake
 			continue
 		}
@@ -191,6 +191,12 @@ func (s *Store) failed(n int, err error) {
 		}
 		close(u.done)
 	}
+}
+
+// recoverable reports whether the store is in a fault that it can get out of.
+func (s *Store) recoverable() bool {
+	err := s.Err()
+	return err != nil && !errors.Is(err, ErrFenced) && !errors.Is(err, ErrClosed)
 }
 
 // recover tries to get out of a fault: after an unknown outcome it takes the map again and reads it, otherwise it tries whether the

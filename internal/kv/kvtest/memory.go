@@ -23,6 +23,8 @@ import (
 type Memory struct {
 	disk *disk
 
+	append sync.Mutex // held through an append, so that those of this engine run in order
+
 	mu    sync.Mutex
 	gates map[Step][]*Gate
 	fault error
@@ -32,8 +34,6 @@ type Memory struct {
 
 // disk is the map and its history, shared by all its engines.
 type disk struct {
-	append sync.Mutex // held through an append, so that appends run in order
-
 	mu       sync.Mutex
 	rows     *btree.Map[string, []byte]
 	revision kv.Revision
@@ -97,8 +97,8 @@ func (m *Memory) Append(ctx context.Context, t kv.Term, b kv.Batch) (kv.Revision
 	if err := b.Check(); err != nil {
 		return 0, err
 	}
-	m.disk.append.Lock()
-	defer m.disk.append.Unlock()
+	m.append.Lock()
+	defer m.append.Unlock()
 	if err := m.usable(ctx); err != nil {
 		return 0, err
 	}

@@ -1,0 +1,389 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-storage/holdfast/internal/kv"
+	"github.com/holdfast-storage/holdfast/internal/kv/kvtest"
+	"github.com/holdfast-storage/holdfast/internal/store"
+)
+
+// answer is what an update has answered.
+type answer struct {
+	revision store.Revision
+	err      error
+}
+
+// start makes an update in the background.
+func start(s *store.Store, fn func(*store.Tx) error) <-chan answer {
+	return startWith(context.Background(), s, fn)
+}
+
+func startWith(ctx context.Context, s *store.Store, fn func(*store.Tx) error) <-chan answer {
+	c := make(chan answer, 1)
+	go func() {
+		r, err := s.Update(ctx, fn)
+		c <- answer{r, err}
+	}()
+	return c
+}
+
+func (s shop) insertNode(name string) func(*store.Tx) error {
+	return func(tx *store.Tx) error { return s.nodes.Insert(tx, node{Name: name}) }
+}
+
+// bubble is a store in a bubble of testing/synctest.
+type bubble struct {
+	t  *testing.T
+	s  *store.Store
+	sh shop
+	m  *kvtest.Memory
+}
+
+// within runs a test in a bubble of its own: synctest.Wait tells when all updates wait for a gate, and time passes at once.
+func within(t *testing.T, test func(bubble)) {
+	t.Helper()
+	sh := newShop()
+	synctest.Test(t, func(t *testing.T) {
+		m := kvtest.NewMemory()
+		s := open(t, m, sh.all(), store.Paranoid())
+		test(bubble{t, s, sh, m})
+		_ = s.Close()
+	})
+}
+
+func unanswered(t *testing.T, c <-chan answer, what string) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case a := <-c:
+		t.Errorf("%s was answered: %d, %v", what, a.revision, a.err)
+	default:
+	}
+}
+
+func TestUpdateAnswersWhenItIsDurable(t *testing.T) {
+	within(t, func(in bubble) {
+		t, s, sh, m := in.t, in.s, in.sh, in.m
+		for _, step := range []kvtest.Step{kvtest.BeforeAppend, kvtest.BeforeAnswer} {
+			name := fmt.Sprint("node", step)
+			gate := m.Hold(step)
+			a := start(s, sh.insertNode(name))
+			<-gate.Reached
+			unanswered(t, a, "an update that is not durable")
+			if _, seen := sh.nodes.Get(s.Snapshot(), name); seen {
+				t.Error("a view shows a row that is not known to be durable")
+			}
+			gate.Open(nil)
+			if got := <-a; got.err != nil {
+				t.Error(got.err)
+			}
+			if _, seen := sh.nodes.Get(s.Snapshot(), name); !seen {
+				t.Error("a view taken after the answer does not show the row")
+			}
+		}
+	})
+}
+
+func TestNoAnswerRestsOnWhatIsNotDurable(t *testing.T) {
+	within(t, func(in bubble) {
+		t, s, sh, m := in.t, in.s, in.sh, in.m
+		gate := m.Hold(kvtest.BeforeAppend)
+		insert := start(s, sh.insertNode("a"))
+		<-gate.Reached
+		var found bool
+		fails := start(s, sh.insertNode("a"))
+		reads := start(s, func(tx *store.Tx) error {
+			_, found = sh.nodes.Get(tx, "a")
+			return nil
+		})
+		unanswered(t, fails, "a failure that rests on a row that is not durable")
+		unanswered(t, reads, "a read of a row that is not durable")
+		gate.Open(nil)
+		if a := <-fails; errorOf[*store.ExistsError](a.err) == nil {
+			t.Errorf("the failing update answers %v", a.err)
+		}
+		if a := <-reads; a.err != nil || a.revision != 1 || !found || (<-insert).err != nil {
+			t.Errorf("the reading update answers %d, %v", a.revision, a.err)
+		}
+	})
+}
+
+func errorOf[E error](err error) error {
+	if e, ok := errors.AsType[E](err); ok {
+		return e
+	}
+	return nil
+}
+
+func TestAnswersThatRestOnAFailedCommitAreTakenBack(t *testing.T) {
+	within(t, func(in bubble) {
+		t, s, sh, m := in.t, in.s, in.sh, in.m
+		gate := m.Hold(kvtest.BeforeAppend)
+		first := start(s, sh.insertNode("a"))
+		<-gate.Reached
+		later := map[string]<-chan answer{
+			"an update that builds on it":         start(s, sh.insertNode("b")),
+			"a failure that rests on it":          start(s, sh.insertNode("a")),
+			"a read that rests on it":             start(s, func(*store.Tx) error { return nil }),
+			"a refusal of the caller on its base": start(s, func(*store.Tx) error { return errors.New("no") }),
+		}
+		synctest.Wait()
+		gate.Open(kv.ErrFull)
+		if a := <-first; !errors.Is(a.err, store.ErrFull) {
+			t.Errorf("the update answers %v", a.err)
+		}
+		for what, c := range later {
+			if a := <-c; !errors.Is(a.err, store.ErrAborted) {
+				t.Errorf("%s answers %v", what, a.err)
+			}
+		}
+		if r := must(t, s, sh.insertNode("a")); r != 1 || sh.nodes.Len(s.Snapshot()) != 1 {
+			t.Errorf("the next update has revision %d; %d nodes", r, sh.nodes.Len(s.Snapshot()))
+		}
+		sound(t, s)
+	})
+}
+
+func TestFullDiskIsLeftAsSoonAsThereIsSpace(t *testing.T) {
+	within(t, func(in bubble) {
+		t, s, sh, m := in.t, in.s, in.sh, in.m
+		must(t, s, sh.insertNode("a"))
+		m.Fail(kv.ErrFull)
+		for range 3 {
+			if a := <-start(s, sh.insertNode("b")); !errors.Is(a.err, store.ErrFull) {
+				t.Errorf("an update on a full disk answers %v", a.err)
+			}
+			if !errors.Is(s.Err(), store.ErrFull) || sh.nodes.Len(s.Snapshot()) != 1 {
+				t.Errorf("the store says %v and shows %d nodes", s.Err(), sh.nodes.Len(s.Snapshot()))
+			}
+		}
+		time.Sleep(10 * time.Second) // in the bubble's time: it tries in vain
+		if !errors.Is(s.Err(), store.ErrFull) {
+			t.Errorf("the store says %v on a full disk", s.Err())
+		}
+		m.Fail(nil)
+		time.Sleep(2 * time.Second)
+		if s.Err() != nil {
+			t.Errorf("the store says %v though there is space again", s.Err())
+		}
+		if r := must(t, s, sh.insertNode("b")); r != 2 {
+			t.Errorf("the next update has revision %d", r)
+		}
+	})
+}
+
+func TestFencedStoreRefusesUpdatesAndGoesOnReading(t *testing.T) {
+	within(t, func(in bubble) {
+		t, s, sh, m := in.t, in.s, in.sh, in.m
+		must(t, s, sh.insertNode("a"))
+		gate := m.Hold(kvtest.BeforeAppend)
+		late := start(s, sh.insertNode("late"))
+		<-gate.Reached
+		other := open(t, m.Peer(), sh.all())
+		must(t, other, sh.insertNode("b"))
+		gate.Open(nil)
+		if a := <-late; !errors.Is(a.err, store.ErrFenced) {
+			t.Errorf("the update that came too late answers %v", a.err)
+		}
+		<-s.Fenced()
+		if a := <-start(s, sh.insertNode("c")); !errors.Is(a.err, store.ErrFenced) || !errors.Is(s.Err(), store.ErrFenced) {
+			t.Errorf("the next update answers %v, the store says %v", a.err, s.Err())
+		}
+		if sh.nodes.Len(s.Snapshot()) != 1 || sh.nodes.Len(other.Snapshot()) != 2 {
+			t.Errorf("%d and %d nodes", sh.nodes.Len(s.Snapshot()), sh.nodes.Len(other.Snapshot()))
+		}
+		time.Sleep(time.Hour)
+		must(t, other, sh.insertNode("d")) // the fenced store has not taken the map back
+		_ = other.Close()
+	})
+}
+
+func TestIdleStoreLearnsThatItIsFencedWhenItTriesAgain(t *testing.T) {
+	within(t, func(in bubble) {
+		t, s, sh, m := in.t, in.s, in.sh, in.m
+		m.Fail(kv.ErrFull)
+		<-start(s, sh.insertNode("a"))
+		other := open(t, m.Peer(), sh.all())
+		m.Fail(nil)
+		<-s.Fenced()
+		_ = other.Close()
+	})
+}
+
+func TestUnknownOutcomeIsLookedUp(t *testing.T) {
+	for _, written := range []bool{false, true} {
+		within(t, func(in bubble) {
+			t, s, sh, m := in.t, in.s, in.sh, in.m
+			must(t, s, sh.insertNode("a"))
+			gate := m.Hold(map[bool]kvtest.Step{false: kvtest.BeforeAppend, true: kvtest.BeforeAnswer}[written])
+			first := start(s, sh.insertNode("b"))
+			<-gate.Reached
+			behind := start(s, sh.insertNode("c"))
+			synctest.Wait()
+			gate.Open(kv.ErrUnknown)
+			if a := <-first; !errors.Is(a.err, store.ErrUnknown) {
+				t.Errorf("the update answers %v", a.err)
+			}
+			if a := <-behind; !errors.Is(a.err, store.ErrAborted) || errors.Is(a.err, store.ErrUnknown) {
+				t.Errorf("the update behind it answers %v: its outcome is known", a.err)
+			}
+			if a := <-start(s, sh.insertNode("d")); !errors.Is(a.err, store.ErrUnavailable) || errors.Is(a.err, store.ErrUnknown) {
+				t.Errorf("an update before the store knows answers %v", a.err)
+			}
+			if sh.nodes.Len(s.Snapshot()) != 1 || s.Err() == nil {
+				t.Errorf("%d nodes, the store says %v", sh.nodes.Len(s.Snapshot()), s.Err())
+			}
+			time.Sleep(2 * time.Second)
+			nodes, next := 1, store.Revision(2)
+			if written {
+				nodes, next = 2, 3
+			}
+			if sh.nodes.Len(s.Snapshot()) != nodes || s.Err() != nil {
+				t.Errorf("written %v: %d nodes, the store says %v", written, sh.nodes.Len(s.Snapshot()), s.Err())
+			}
+			if r := must(t, s, sh.insertNode("e")); r != next {
+				t.Errorf("written %v: the next update has revision %d", written, r)
+			}
+			sound(t, s)
+		})
+	}
+}
+
+func TestEndedContextGivesUpTheAnswerNotTheUpdate(t *testing.T) {
+	within(t, func(in bubble) {
+		t, s, sh, m := in.t, in.s, in.sh, in.m
+		gate := m.Hold(kvtest.BeforeAppend)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		reason := errors.New("the client went away")
+		update := startWith(ctx, s, sh.insertNode("a"))
+		<-gate.Reached
+		read := startWith(ctx, s, func(*store.Tx) error { return nil })
+		synctest.Wait()
+		cancel(reason)
+		if a := <-update; !errors.Is(a.err, store.ErrUnknown) || !errors.Is(a.err, reason) {
+			t.Errorf("the update answers %v", a.err)
+		}
+		if a := <-read; !errors.Is(a.err, reason) || errors.Is(a.err, store.ErrUnknown) {
+			t.Errorf("the read answers %v", a.err)
+		}
+		if a := <-startWith(ctx, s, sh.insertNode("never")); !errors.Is(a.err, reason) || errors.Is(a.err, store.ErrUnknown) {
+			t.Errorf("an update with an ended context answers %v", a.err)
+		}
+		gate.Open(nil)
+		synctest.Wait()
+		if _, ok := sh.nodes.Get(s.Snapshot(), "a"); !ok || sh.nodes.Len(s.Snapshot()) != 1 {
+			t.Error("the update that was given up is not there")
+		}
+	})
+}
+
+func TestWaitingUpdatesShareCommits(t *testing.T) {
+	within(t, func(in bubble) {
+		t, s, sh, m := in.t, in.s, in.sh, in.m
+		gate := m.Hold(kvtest.BeforeAppend)
+		all := []<-chan answer{start(s, sh.insertNode("first"))}
+		<-gate.Reached
+		for i := range 150 {
+			all = append(all, start(s, sh.insertNode(nodeName(i))))
+		}
+		synctest.Wait()
+		if q := s.Stats().Queued; q != 151 {
+			t.Errorf("%d updates wait", q)
+		}
+		gate.Open(nil)
+		seen := map[store.Revision]bool{}
+		for _, c := range all {
+			a := <-c
+			if a.err != nil || seen[a.revision] {
+				t.Fatalf("revision %d, %v", a.revision, a.err)
+			}
+			seen[a.revision] = true
+		}
+		st := s.Stats()
+		if st.Updates != 151 || st.Commits != 3 || st.Rows != 154 || st.Held["nodes"] != 151 {
+			t.Errorf("%d updates in %d commits with %d rows; %d nodes", st.Updates, st.Commits, st.Rows, st.Held["nodes"])
+		}
+	})
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	within(t, func(in bubble) {
+		t, s, sh, m := in.t, in.s, in.sh, in.m
+		gate := m.Hold(kvtest.BeforeAppend)
+		first := start(s, sh.insertNode("first"))
+		<-gate.Reached
+		var err error
+		for i := range store.MaxQueue {
+			ctx, cancel := context.WithCancel(t.Context())
+			_, err = s.Update(ctx, func(tx *store.Tx) error {
+				cancel() // it takes its place in the queue, and no one waits for it
+				return sh.insertNode(nodeName(i))(tx)
+			})
+			cancel()
+			if i < store.MaxQueue-1 && !errors.Is(err, store.ErrUnknown) {
+				t.Fatalf("update %d answers %v", i, err)
+			}
+		}
+		if !errors.Is(err, store.ErrBusy) {
+			t.Errorf("one update too many answers %v", err)
+		}
+		gate.Open(nil)
+		if a := <-first; a.err != nil {
+			t.Error(a.err)
+		}
+	})
+}
+
+func TestCloseLetsWaitingUpdatesBecomeDurable(t *testing.T) {
+	within(t, func(in bubble) {
+		t, s, sh, m := in.t, in.s, in.sh, in.m
+		gate := m.Hold(kvtest.BeforeAppend)
+		first := start(s, sh.insertNode("a"))
+		<-gate.Reached
+		second := start(s, sh.insertNode("b"))
+		synctest.Wait()
+		closed := make(chan error, 1)
+		go func() { closed <- s.Close() }()
+		synctest.Wait()
+		if a := <-start(s, sh.insertNode("c")); !errors.Is(a.err, store.ErrClosed) {
+			t.Errorf("an update of a closing store answers %v", a.err)
+		}
+		gate.Open(nil)
+		if a, b, err := <-first, <-second, <-closed; a.err != nil || b.err != nil || err != nil {
+			t.Errorf("%v, %v; close: %v", a.err, b.err, err)
+		}
+		if v := s.Snapshot(); sh.nodes.Len(v) != 2 {
+			t.Errorf("a view of the closed store shows %d nodes", sh.nodes.Len(v))
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("close again: %v", err)
+		}
+	})
+}
+
+func TestViewStaysAsItIs(t *testing.T) {
+	s, sh, _ := openShop(t)
+	must(t, s, func(tx *store.Tx) error { return sh.insertAll(tx, "a", aReplica("d", "a", 1, 7000)) })
+	v := s.Snapshot()
+	for i := range 300 {
+		must(t, s, func(tx *store.Tx) error {
+			return errors.Join(sh.replicas.Update(tx, aReplica("d", "a", int64(i), 7001+i)), sh.insertAll(tx, nodeName(i)))
+		})
+	}
+	if r, _ := sh.replicas.Get(v, replicaKey{"d", "a"}); r.Size != 1 || sh.nodes.Len(v) != 1 || !sh.ports.Has(v, nodePort{"a", 7000}) || sh.promised.Of(v, "a") != 1 {
+		t.Errorf("the view has changed: %+v", r)
+	}
+	if p := store.Verify(v); len(p) > 0 {
+		t.Errorf("the view is not sound: %v", p)
+	}
+	sound(t, s)
+}
