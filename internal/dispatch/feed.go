@@ -220,6 +220,7 @@ func (s *Server) forget(id model.ResourceID, gone store.Revision) {
 // drop ends the session of a node whose row went at a revision, unless the session began
 // later, for a node of the same name.
 func (s *Server) drop(node model.NodeKey, gone store.Revision) {
+	s.cfg.Log.Info("node removed", "node", node)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h, ok := s.hosts[node]

@@ -363,6 +363,9 @@ func TestDestroyedVolumesAreTold(t *testing.T) {
 		if _, err := c.tryReport(ready("vol", g, 0, 2)); status.Code(err) != codes.Unavailable {
 			r.Fatal(err)
 		}
+		if st, _ := r.seen.Resource(onAlpha); len(st.Volumes) != 3 {
+			r.Errorf("seen before it was recorded: %+v", st)
+		}
 		r.refuse(nil)
 		c.report(ready("vol", g, 0, 2))
 		want := dispatch.Gone{Resource: onAlpha, Generation: g, Volumes: []model.VolumeNumber{1}}

@@ -51,20 +51,24 @@ type rig struct {
 // in runs a test with a rig in a bubble.
 func in(t *testing.T, test func(r *rig), change ...func(*dispatch.Config)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, kvtest.NewMemory(), change...)
-		r.write(func(tx *store.Tx) error {
-			return errors.Join(
-				schema.Groups.Insert(tx, schema.Group{Name: "Group"}),
-				schema.Nodes.Insert(tx, schema.Node{Name: "Alpha", UUID: "1"}),
-				schema.Nodes.Insert(tx, schema.Node{Name: "beta", UUID: "2"}),
-				schema.Pools.Insert(tx, schema.Pool{Node: "alpha", Name: "Data", Provider: model.LVM, Props: model.PropsOf(map[string]string{"StorDriver/LvmVg": "vg"})}),
-				schema.Pools.Insert(tx, schema.Pool{Node: "alpha", Name: "DfltDisklessStorPool", Provider: model.Diskless}),
-				schema.Pools.Insert(tx, schema.Pool{Node: "beta", Name: "Data", Provider: model.FileThin}),
-			)
-		})
-		test(r)
+	synctest.Test(t, func(t *testing.T) { inBubble(t, test, change...) })
+}
+
+// inBubble runs a test with a rig, in the bubble of its caller.
+func inBubble(t *testing.T, test func(r *rig), change ...func(*dispatch.Config)) {
+	t.Helper()
+	r := newRig(t, kvtest.NewMemory(), change...)
+	r.write(func(tx *store.Tx) error {
+		return errors.Join(
+			schema.Groups.Insert(tx, schema.Group{Name: "Group"}),
+			schema.Nodes.Insert(tx, schema.Node{Name: "Alpha", UUID: "1"}),
+			schema.Nodes.Insert(tx, schema.Node{Name: "beta", UUID: "2"}),
+			schema.Pools.Insert(tx, schema.Pool{Node: "alpha", Name: "Data", Provider: model.LVM, Props: model.PropsOf(map[string]string{"StorDriver/LvmVg": "vg"})}),
+			schema.Pools.Insert(tx, schema.Pool{Node: "alpha", Name: "DfltDisklessStorPool", Provider: model.Diskless}),
+			schema.Pools.Insert(tx, schema.Pool{Node: "beta", Name: "Data", Provider: model.FileThin}),
+		)
 	})
+	test(r)
 }
 
 // newRig opens a store on the engine, and serves it until the test ends.
@@ -315,13 +319,13 @@ func (c *client) report(resources ...*agentpb.ResourceStatus) {
 	if unknown, err := c.tryReport(resources...); err != nil || unknown {
 		c.r.Fatalf("report: session unknown %v, %v", unknown, err)
 	}
+	synctest.Wait()
 }
 
 func (c *client) tryReport(resources ...*agentpb.ResourceStatus) (unknown bool, err error) {
 	reply, err := c.api.Report(c.r.Context(), &agentpb.ReportRequest{
 		Node: c.hello.GetNode(), Session: c.session, Applied: c.resultsIn, Resources: resources,
 	})
-	synctest.Wait()
 	return reply.GetUnknownSession(), err
 }
 
