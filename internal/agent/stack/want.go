@@ -3,6 +3,12 @@
 
 package stack
 
+import (
+	"fmt"
+
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+)
+
 // Want is the wish for one replica on this host.
 type Want struct {
 	Resource string
@@ -16,7 +22,7 @@ type VolumeWant struct {
 	Destroy    bool   // This volume is to go, the others stay.
 	Pool       string // Name of the pool on this host.
 	Provider   string // Kind of the pool as the API spells it, such as FILE_THIN. Empty: any.
-	Size       int64  // Usable bytes, at least.
+	Size       int64  // Usable bytes, at least. Not needed for a volume that is to go.
 	Filesystem *Filesystem
 }
 
@@ -26,20 +32,40 @@ type Filesystem struct {
 	MkfsParams string // Options for mkfs in one string, split as a shell splits words. Options that name other files or devices are refused.
 }
 
+// id returns the name of a volume in its pool.
+func (w Want) id(v VolumeWant) pool.ID {
+	return pool.ID{Resource: w.Resource, Volume: v.Number}
+}
+
+// validate refuses a wish that says two things of one volume.
+func (w Want) validate() error {
+	seen := map[int]bool{}
+	for _, v := range w.Volumes {
+		if seen[v.Number] {
+			return fmt.Errorf("volume %d of %s is named twice in one wish", v.Number, w.Resource)
+		}
+		seen[v.Number] = true
+		if v.Size <= 0 && !w.Destroy && !v.Destroy {
+			return fmt.Errorf("volume %d of %s: %w", v.Number, w.Resource, &pool.SizeError{Asked: v.Size})
+		}
+	}
+	return nil
+}
+
 // State is how far a wish is fulfilled, by observation.
 type State string
 
 // The states of a replica.
 const (
-	Pending   State = "pending"   // Something is left to do.
-	Ready     State = "ready"     // All volumes are finished, open and large enough.
+	Pending   State = "pending"   // Something is left to do, or cannot be done.
+	Ready     State = "ready"     // All volumes that are wanted are finished, open and large enough, and no other one is left.
 	Destroyed State = "destroyed" // None of the volumes exists.
 )
 
 // Result is what was observed of a replica.
 type Result struct {
 	State   State
-	Volumes []VolumeHave // The volumes of the wish that exist, finished ones only, ordered by Number.
+	Volumes []VolumeHave // The volumes of the wish that exist, finished ones only, in the order of the wish.
 }
 
 // VolumeHave is what was observed of one finished volume.
@@ -50,4 +76,16 @@ type VolumeHave struct {
 	Allocated  int64  // Bytes of the pool that it really takes.
 	InUse      bool
 	Holders    []string // Who uses it, as people read it.
+	UseUnknown string   // Why InUse and Holders could not be learned. Empty when they could.
+}
+
+// ShrinkError says that a volume is larger than what is wanted. It was left as it is: what lies in the part that would go is not known.
+type ShrinkError struct {
+	ID    pool.ID
+	Size  int64 // What it has, in bytes.
+	Asked int64 // What is wanted, in bytes.
+}
+
+func (e *ShrinkError) Error() string {
+	return fmt.Sprintf("volume %s has %d bytes and cannot shrink to %d: move what lies on it to a new volume of that size", e.ID, e.Size, e.Asked)
 }
