@@ -22,7 +22,7 @@ import (
 // Exit codes, as the linstor client has them.
 const (
 	ExitOK         = 0
-	ExitUnknown    = 1  // something else went wrong
+	ExitUnknown    = 1  // something else went wrong, or the user ended it
 	ExitUsage      = 2  // the arguments are wrong; nothing was done
 	ExitNotFound   = 3  // what was to be shown does not exist
 	ExitAPI        = 10 // the controller refused, or warned with --warn-as-error
@@ -132,7 +132,14 @@ func message(err error) string {
 	if exit, ok := errors.AsType[exitError](err); ok && exit.err == nil {
 		return ""
 	}
-	if failure, ok := errors.AsType[*client.ConnectionError](err); ok && !failure.Timeout() && !failure.Unknown {
+	failure, ok := errors.AsType[*client.ConnectionError](err)
+	switch {
+	case !ok:
+	case errors.Is(err, context.Canceled) && failure.Unknown:
+		return "interrupted; the request may have been carried out"
+	case errors.Is(err, context.Canceled):
+		return "interrupted"
+	case !failure.Timeout() && !failure.Unknown:
 		return err.Error() + "\nSet --controllers or LS_CONTROLLERS to where a controller listens."
 	}
 	return err.Error()
@@ -149,10 +156,14 @@ func exitCode(err error) int {
 		return ExitUsage
 	}
 	if failure, ok := errors.AsType[*client.ConnectionError](err); ok {
-		if failure.Timeout() {
+		switch {
+		case errors.Is(err, context.Canceled):
+			return ExitUnknown
+		case failure.Timeout():
 			return ExitTimeout
+		default:
+			return ExitConnection
 		}
-		return ExitConnection
 	}
 	if _, ok := errors.AsType[*client.UnexpectedError](err); ok {
 		return ExitConnection

@@ -5,6 +5,7 @@ package cli_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -153,6 +154,28 @@ func TestSilentController(t *testing.T) {
 	})}
 	if got := run(t, env, "-t 1 n l"); got.code != cli.ExitTimeout || !strings.Contains(got.stderr, "deadline exceeded") {
 		t.Errorf("exit %d: %s", got.code, got.stderr)
+	}
+}
+
+func TestInterruptedCommandSaysWhatIsKnown(t *testing.T) {
+	for line, said := range map[string]string{
+		"n l":    "error: interrupted\n",
+		"n d n1": "error: interrupted; the request may have been carried out\n",
+	} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			interrupt()
+			<-r.Context().Done()
+		}))
+		var stderr bytes.Buffer
+		env := at(s.URL)
+		env.Stdout, env.Stderr = io.Discard, &stderr
+		root := &cobra.Command{Use: "holdfast"}
+		cli.AddTo(root, env)
+		if code := cli.Run(ctx, root, env, words(line)); code != cli.ExitUnknown || stderr.String() != said {
+			t.Errorf("%s: exit %d, said %q", line, code, stderr.String())
+		}
+		s.Close()
 	}
 }
 
