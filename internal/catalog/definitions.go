@@ -47,7 +47,7 @@ func (c *Catalog) CreateDefinition(ctx context.Context, n NewDefinition) (schema
 // Name stays empty when it is to be made from the external name.
 func (c *Catalog) Parse(n NewDefinition) (schema.Definition, error) {
 	d := schema.Definition{
-		ExternalName: n.ExternalName, UUID: c.NewID(), Created: c.Now(), Props: model.PropsOf(n.Props),
+		ExternalName: n.ExternalName, UUID: c.NewID(), Created: c.Now(),
 		PeerSlots: n.PeerSlots, Port: n.Port, Secret: n.Secret, Transport: n.Transport,
 		Group: schema.DefaultGroup.Key(),
 	}
@@ -63,7 +63,7 @@ func (c *Catalog) Parse(n NewDefinition) (schema.Definition, error) {
 	if d.Layers, err = model.ParseLayers(n.Layers); err != nil {
 		return d, err
 	}
-	if err := props.Check(props.Definition, model.PropsChange{Set: n.Props}); err != nil {
+	if d.Props, err = props.New(props.Definition, n.Props); err != nil {
 		return d, err
 	}
 	if err := CheckPeerSlots(errs.ResourceDefinition, n.PeerSlots); err != nil {
@@ -136,7 +136,7 @@ type DefinitionChange struct {
 // replica; the group's properties apply from then on. The layers can be changed only while
 // there are no replicas.
 func (c *Catalog) ModifyDefinition(ctx context.Context, name string, ch DefinitionChange) ([]errs.Notice, error) {
-	if err := props.Check(props.Definition, ch.Props); err != nil {
+	if err := props.Accept(props.Definition, &ch.Props); err != nil {
 		return nil, err
 	}
 	layers, err := model.ParseLayers(ch.Layers)

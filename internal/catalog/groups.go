@@ -31,10 +31,10 @@ func (c *Catalog) CreateGroup(ctx context.Context, n NewGroup) (schema.Group, er
 		return schema.Group{}, err
 	}
 	g := schema.Group{
-		Name: name, UUID: c.NewID(), Description: n.Description, Props: model.PropsOf(n.Props),
+		Name: name, UUID: c.NewID(), Description: n.Description,
 		Filter: n.Filter, PeerSlots: n.PeerSlots,
 	}
-	if err := props.Check(props.Group, model.PropsChange{Set: n.Props}); err != nil {
+	if g.Props, err = props.New(props.Group, n.Props); err != nil {
 		return g, err
 	}
 	if err := checkGroup(g); err != nil {
@@ -58,7 +58,7 @@ type GroupChange struct {
 // ModifyGroup changes a resource group. Replicas that exist stay where they are; properties
 // take effect on all definitions of the group by inheritance.
 func (c *Catalog) ModifyGroup(ctx context.Context, name string, ch GroupChange) ([]errs.Notice, error) {
-	if err := props.Check(props.Group, ch.Props); err != nil {
+	if err := props.Accept(props.Group, &ch.Props); err != nil {
 		return nil, err
 	}
 	var notices []errs.Notice

@@ -22,15 +22,14 @@ type NewVolumeGroup struct {
 
 // CreateVolumeGroup adds a volume group to a resource group.
 func (c *Catalog) CreateVolumeGroup(ctx context.Context, group string, n NewVolumeGroup) (schema.VolumeGroup, error) {
-	v := schema.VolumeGroup{UUID: c.NewID(), Props: model.PropsOf(n.Props)}
-	if err := props.Check(props.VolumeGroup, model.PropsChange{Set: n.Props}); err != nil {
+	v := schema.VolumeGroup{UUID: c.NewID()}
+	var err error
+	if v.Props, err = props.New(props.VolumeGroup, n.Props); err != nil {
 		return v, err
 	}
-	flags, err := changeFlags(errs.VolumeGroup, nil, n.Flags)
-	if err != nil {
+	if v.Flags, err = changeFlags(errs.VolumeGroup, nil, n.Flags); err != nil {
 		return v, err
 	}
-	v.Flags = flags
 	_, err = schema.Update(ctx, c.Store, func(tx *store.Tx) error {
 		g, err := schema.FindGroup(tx, group)
 		if err != nil {
@@ -52,7 +51,7 @@ func (c *Catalog) CreateVolumeGroup(ctx context.Context, group string, n NewVolu
 // ModifyVolumeGroup changes properties and flags of a volume group. Volumes that were
 // spawned from it before keep what they have.
 func (c *Catalog) ModifyVolumeGroup(ctx context.Context, group string, nr int32, p model.PropsChange, flags []string) ([]errs.Notice, error) {
-	if err := props.Check(props.VolumeGroup, p); err != nil {
+	if err := props.Accept(props.VolumeGroup, &p); err != nil {
 		return nil, err
 	}
 	var notices []errs.Notice

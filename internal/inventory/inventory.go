@@ -30,7 +30,7 @@ type Inventory struct {
 
 // ModifySettings changes properties of the whole cluster.
 func (v *Inventory) ModifySettings(ctx context.Context, change model.PropsChange) ([]errs.Notice, error) {
-	if err := props.Check(props.Controller, change); err != nil {
+	if err := props.Accept(props.Controller, &change); err != nil {
 		return nil, err
 	}
 	var notices []errs.Notice

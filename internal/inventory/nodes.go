@@ -57,8 +57,8 @@ func (v *Inventory) parseNode(n NewNode) (schema.Node, []schema.NetInterface, er
 	if err != nil {
 		return none, nil, err
 	}
-	change := model.PropsChange{Set: n.Props}
-	if err := props.Check(props.Node, change); err != nil {
+	properties, err := props.New(props.Node, n.Props)
+	if err != nil {
 		return none, nil, err
 	}
 	if len(n.Interfaces) == 0 {
@@ -79,7 +79,7 @@ func (v *Inventory) parseNode(n NewNode) (schema.Node, []schema.NetInterface, er
 		interfaces = append(interfaces, iface)
 	}
 	interfaces[active].Active = true
-	return schema.Node{Name: name, UUID: v.NewID(), Type: typ, Props: model.PropsOf(n.Props)}, interfaces, nil
+	return schema.Node{Name: name, UUID: v.NewID(), Type: typ, Props: properties}, interfaces, nil
 }
 
 // NodeChange is an edit of a node. A nil Type stays.
@@ -98,7 +98,7 @@ func (v *Inventory) ModifyNode(ctx context.Context, name string, c NodeChange) (
 		}
 		typ = t
 	}
-	if err := props.Check(props.Node, c.Props); err != nil {
+	if err := props.Accept(props.Node, &c.Props); err != nil {
 		return nil, err
 	}
 	var notices []errs.Notice

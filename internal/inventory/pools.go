@@ -5,6 +5,7 @@ package inventory
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
@@ -88,19 +89,20 @@ func (v *Inventory) parsePool(node string, n NewPool) (schema.Pool, error) {
 	if err != nil {
 		return schema.Pool{}, err
 	}
-	if err := props.Check(props.Pool, model.PropsChange{Set: n.Props}); err != nil {
+	properties, err := props.New(props.Pool, n.Props)
+	if err != nil {
 		return schema.Pool{}, err
 	}
 	return schema.Pool{
 		Node: model.NodeName(node).Key(), Name: name, UUID: v.NewID(), Provider: provider,
-		Props: model.PropsOf(n.Props), SharedSpace: n.SharedSpace, ExternalLocking: n.ExternalLocking,
+		Props: properties, SharedSpace: n.SharedSpace, ExternalLocking: n.ExternalLocking,
 	}, nil
 }
 
 // ModifyPool changes properties of a pool. Which backend it stands for cannot be changed:
 // its volumes lie there.
 func (v *Inventory) ModifyPool(ctx context.Context, node, pool string, c model.PropsChange) ([]errs.Notice, error) {
-	if err := props.Check(props.Pool, c); err != nil {
+	if err := props.Accept(props.Pool, &c); err != nil {
 		return nil, err
 	}
 	var notices []errs.Notice
@@ -123,12 +125,13 @@ func (v *Inventory) ModifyPool(ctx context.Context, node, pool string, c model.P
 
 // backend is the part of a pool's properties that says where its volumes lie.
 func backend(p model.Props) string {
+	var parts []string
 	for _, key := range props.BackendKeys() {
 		if v, ok := p.Get(key); ok {
-			return v
+			parts = append(parts, v)
 		}
 	}
-	return ""
+	return strings.Join(parts, "/")
 }
 
 // DeletePool forgets a pool that no volume and no snapshot lies in. The backend is not

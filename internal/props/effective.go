@@ -137,6 +137,24 @@ func below(namespace, key string) (string, bool) {
 	return "", false
 }
 
+// Accept checks a change as Check does, and when it is well gives its keys the form in which they are stored.
+func Accept(scope Scope, change *model.PropsChange) error {
+	if err := Check(scope, *change); err != nil {
+		return err
+	}
+	*change = CleanChange(*change)
+	return nil
+}
+
+// New returns the properties of a new object, or the error of Check.
+func New(scope Scope, set map[string]string) (model.Props, error) {
+	change := model.PropsChange{Set: set}
+	if err := Accept(scope, &change); err != nil {
+		return model.Props{}, err
+	}
+	return model.PropsOf(change.Set), nil
+}
+
 // CleanChange returns a change that Check accepted with all keys as they are stored.
 func CleanChange(c model.PropsChange) model.PropsChange {
 	out := model.PropsChange{Delete: slices.Clone(c.Delete), DeleteNamespaces: slices.Clone(c.DeleteNamespaces)}

@@ -100,7 +100,8 @@ func takeNumbers(tx *store.Tx, d schema.Definition, row *schema.Resource, r repl
 	return nil
 }
 
-// convert gives a replica without a disk a disk in a pool.
+// convert makes a replica without a disk one of another kind, in a pool; where there is none
+// it adds one.
 func (s *Resources) convert(tx *store.Tx, d schema.Definition, r replica) error {
 	row, ok := schema.Resources.Get(tx, model.ResourceID{Definition: d.Name.Key(), Node: r.node})
 	if !ok {

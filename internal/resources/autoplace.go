@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/catalog"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/store"
 )
@@ -95,6 +96,7 @@ func (s *Resources) aim(r store.Reader, definition string, q PlaceRequest, layer
 	p.definition = d.Name.Key()
 	p.filter = q.Filter.Over(g.Filter)
 	p.sizes = nil
+	p.levels = levelsOf(d, g)
 	for vd := range schema.VolumesOf(r, p.definition) {
 		if !vd.Deleting {
 			p.sizes = append(p.sizes, vd.Size)
@@ -105,6 +107,11 @@ func (s *Resources) aim(r store.Reader, definition string, q PlaceRequest, layer
 	}
 	p.layers, err = s.stack(d, layers, p.filter)
 	return d, err
+}
+
+// levelsOf is what a placement inherits properties from, beside the cluster, nodes and pools.
+func levelsOf(d schema.Definition, g schema.Group) []props.Level {
+	return []props.Level{{Scope: props.Definition, Props: d.Props}, {Scope: props.Group, Props: g.Props}}
 }
 
 func alreadyDeployed(name model.DefinitionName, p *placing) errs.Notice {

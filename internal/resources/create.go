@@ -40,10 +40,13 @@ type Created struct {
 // kept instead. A node that is not connected is refused.
 func (s *Resources) Create(ctx context.Context, definition string, list []NewResource) (Created, error) {
 	b := s.birth()
-	for _, n := range list {
-		if err := props.Check(props.Resource, model.PropsChange{Set: n.Props}); err != nil {
+	list = slices.Clone(list)
+	for i, n := range list {
+		p, err := props.New(props.Resource, n.Props)
+		if err != nil {
 			return Created{}, err
 		}
+		list[i].Props = p.Map()
 	}
 	var out Created
 	var ids []model.ResourceID
@@ -240,7 +243,7 @@ func noSuchPool(tx *store.Tx, node schema.Node, name model.PoolName) error {
 
 // fits refuses a pool that cannot take volumes of the given sizes now.
 func (s *Resources) fits(r store.Reader, p schema.Pool, sizes []int64) error {
-	ok, why := placer.Fits(s.pool(r, schema.SettingsOf(r), p), sizes)
+	ok, why := placer.Fits(s.pool(r, p, cluster(r)), sizes)
 	if ok {
 		return nil
 	}

@@ -5,12 +5,12 @@ package resources
 
 import (
 	"iter"
-	"strconv"
 	"strings"
 
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/observed"
 	"github.com/holdfast-storage/holdfast/internal/placer"
+	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/store"
 )
@@ -21,27 +21,29 @@ type field struct {
 	pools []placer.Pool
 }
 
-// field reads the nodes and pools of a state, with what their agents last said.
-func (s *Resources) field(r store.Reader) field {
-	settings := schema.SettingsOf(r)
+// field reads the nodes and pools of a state, with what their agents last said. levels are
+// the properties of what is placed: its definition and group.
+func (s *Resources) field(r store.Reader, levels []props.Level) field {
+	levels = append([]props.Level{{Scope: props.Controller, Props: schema.SettingsOf(r)}}, levels...)
 	var f field
 	for n := range schema.Nodes.All(r) {
 		if n.Type.RunsAgent() {
-			f.nodes = append(f.nodes, s.node(r, settings, n))
+			f.nodes = append(f.nodes, s.node(r, n, levels))
 		}
 	}
 	for p := range schema.Pools.All(r) {
-		f.pools = append(f.pools, s.pool(r, settings, p))
+		f.pools = append(f.pools, s.pool(r, p, levels))
 	}
 	return f
 }
 
-func (s *Resources) node(r store.Reader, settings model.Props, n schema.Node) placer.Node {
+func (s *Resources) node(r store.Reader, n schema.Node, levels []props.Level) placer.Node {
 	key := n.Name.Key()
 	seen := s.Observed.Node(key)
+	levels = append(levels[:len(levels):len(levels)], props.Level{Scope: props.Node, Props: n.Props})
 	out := placer.Node{
 		Name: n.Name, Online: seen.Connection == observed.Online, Props: n.Props,
-		NoTarget: isFalse("AutoplaceTarget", n.Props, settings),
+		NoTarget: !props.Bool("AutoplaceTarget", levels...),
 		Layers:   seen.Layers, Providers: seen.Providers, Replicas: schema.ResourcesByNode.Len(r, key),
 	}
 	if n.Deleting {
@@ -50,18 +52,24 @@ func (s *Resources) node(r store.Reader, settings model.Props, n schema.Node) pl
 	return out
 }
 
-func (s *Resources) pool(r store.Reader, settings model.Props, p schema.Pool) placer.Pool {
+func (s *Resources) pool(r store.Reader, p schema.Pool, levels []props.Level) placer.Pool {
 	id := model.PoolID{Node: p.Node, Pool: p.Name.Key()}
+	own := props.Level{Scope: props.Pool, Props: p.Props}
+	levels = append(levels[:len(levels):len(levels)], own)
 	out := placer.Pool{
 		Node: p.Node, Name: p.Name, Provider: p.Provider, SharedSpace: p.SharedSpace,
-		NoTarget: isFalse("AutoplaceTarget", p.Props),
+		NoTarget: !props.Bool("AutoplaceTarget", own),
 	}
 	seen, _ := s.Observed.Pool(id)
 	out.Granularity = seen.Granularity
 	out.Fault = strings.Join(seen.Faults, "; ")
 	out.Space = space(seen, schema.Promised.Of(r, id))
-	out.Space.FreeRatio = ratio("MaxFreeCapacityOversubscriptionRatio", p.Props, settings)
-	out.Space.TotalRatio = ratio("MaxTotalCapacityOversubscriptionRatio", p.Props, settings)
+	out.Space.FreeRatio = ratio("MaxFreeCapacityOversubscriptionRatio", levels)
+	out.Space.TotalRatio = ratio("MaxTotalCapacityOversubscriptionRatio", levels)
+	out.Throughput, _ = props.Int("Autoplacer/MaxThroughput", levels...)
+	if p.Provider.Thin() {
+		out.MinRoom = props.Part("Autoplacer/MinThinFreeSpace", out.Space.Total, levels...)
+	}
 	return out
 }
 
@@ -79,36 +87,36 @@ func space(seen observed.PoolStatus, promised int64) placer.Space {
 
 // Space returns what is known of a pool's room, and how much it can still promise.
 func (s *Resources) Space(r store.Reader, p schema.Pool) (sp placer.Space, room int64, known bool) {
-	in := s.pool(r, schema.SettingsOf(r), p)
+	in := s.pool(r, p, cluster(r))
 	room, known = in.Space.Room(p.Provider)
 	return in.Space, room, known
 }
 
-// ratio returns an over-subscription ratio: of its own key, else of the general one, each
-// from the first level that has it; 0 when none has.
-func ratio(key string, levels ...model.Props) float64 {
-	for _, k := range []string{key, "MaxOversubscriptionRatio"} {
-		for _, p := range levels {
-			v, ok := p.Get(k)
-			if !ok {
-				continue
-			}
-			if f, err := strconv.ParseFloat(v, 64); err == nil {
-				return f
-			}
-		}
-	}
-	return 0
+// cluster is the properties of the whole cluster as a level.
+func cluster(r store.Reader) []props.Level {
+	return []props.Level{{Scope: props.Controller, Props: schema.SettingsOf(r)}}
 }
 
-// isFalse tells whether the first level that has key says false.
-func isFalse(key string, levels ...model.Props) bool {
-	for _, p := range levels {
-		if v, ok := p.Get(key); ok {
-			return strings.EqualFold(v, "false") || strings.EqualFold(v, "no")
-		}
+// ratio returns an over-subscription ratio: of its own key, else the general one.
+func ratio(key string, levels []props.Level) float64 {
+	if f, ok := props.Float(key, levels...); ok {
+		return f
 	}
-	return false
+	f, _ := props.Float("MaxOversubscriptionRatio", levels...)
+	return f
+}
+
+// weights returns how much each criterion of a placement counts.
+func weights(r store.Reader) *placer.Weights {
+	levels := cluster(r)
+	weight := func(name string) float64 {
+		f, _ := props.Float("Autoplacer/Weights/"+name, levels...)
+		return f
+	}
+	return &placer.Weights{
+		MaxFreeSpace: weight("MaxFreeSpace"), MinReservedSpace: weight("MinReservedSpace"),
+		MinRscCount: weight("MinRscCount"), MaxThroughput: weight("MaxThroughput"),
+	}
 }
 
 // existing lists the replicas that a definition has, as the placer wants them.

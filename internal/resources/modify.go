@@ -16,7 +16,7 @@ import (
 
 // ModifyResource changes properties of a replica.
 func (s *Resources) ModifyResource(ctx context.Context, definition, node string, c model.PropsChange) ([]errs.Notice, error) {
-	if err := props.Check(props.Resource, c); err != nil {
+	if err := props.Accept(props.Resource, &c); err != nil {
 		return nil, err
 	}
 	var notices []errs.Notice
@@ -34,7 +34,7 @@ func (s *Resources) ModifyResource(ctx context.Context, definition, node string,
 
 // ModifyVolume changes properties of one volume of a replica.
 func (s *Resources) ModifyVolume(ctx context.Context, definition, node string, nr int32, c model.PropsChange) ([]errs.Notice, error) {
-	if err := props.Check(props.Volume, c); err != nil {
+	if err := props.Accept(props.Volume, &c); err != nil {
 		return nil, err
 	}
 	var notices []errs.Notice

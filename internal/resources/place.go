@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/observed"
 	"github.com/holdfast-storage/holdfast/internal/placer"
+	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/store"
 )
@@ -31,14 +32,16 @@ type placing struct {
 	plan       placer.Plan
 	base       []placer.Existing // what the plan was made for
 	birth      birth
+	levels     []props.Level // of the definition and its group
 }
 
 // plan finds places on a state. Nothing is reserved by it.
 func (s *Resources) plan(r store.Reader, p *placing) error {
-	f := s.field(r)
+	f := s.field(r, p.levels)
 	p.base = existing(r, p.definition)
 	plan, err := placer.Place(placer.Request{
 		Filter: p.filter, Layers: p.layers, Sizes: p.sizes, Existing: p.base, Others: others(r),
+		MixProviders: mixes(r, p.levels), Weights: weights(r),
 	}, f.nodes, f.pools)
 	if err != nil {
 		return err
@@ -53,13 +56,13 @@ func (s *Resources) confirm(tx *store.Tx, p *placing) error {
 	if !slices.Equal(p.base, existing(tx, p.definition)) {
 		return s.plan(tx, p)
 	}
-	settings := schema.SettingsOf(tx)
+	levels := append(cluster(tx), p.levels...)
 	for _, pick := range p.plan.Picks {
 		row, ok := schema.Pools.Get(tx, model.PoolID{Node: pick.Node, Pool: pick.Pool})
 		if !ok {
 			return s.plan(tx, p)
 		}
-		if fits, _ := placer.Fits(s.pool(tx, settings, row), p.sizes); !fits {
+		if fits, _ := placer.Fits(s.pool(tx, row, levels), p.sizes); !fits {
 			return s.plan(tx, p)
 		}
 	}
@@ -69,6 +72,11 @@ func (s *Resources) confirm(tx *store.Tx, p *placing) error {
 		}
 	}
 	return nil
+}
+
+// mixes tells whether replicas may lie in block pools of different kinds.
+func mixes(r store.Reader, levels []props.Level) bool {
+	return props.Bool("AllowMixingStoragePoolDriver", append(cluster(r), levels...)...)
 }
 
 // checkReplication refuses several replicas that nothing would keep equal.
@@ -147,7 +155,7 @@ func (s *Resources) put(tx *store.Tx, d schema.Definition, p *placing) ([]model.
 	}
 	for _, n := range p.plan.DisklessOn {
 		r := replica{node: n, pool: schema.DisklessPool.Key(), kind: schema.Client, birth: p.birth}
-		if err := s.add(tx, d, r); err != nil {
+		if err := s.convert(tx, d, r); err != nil {
 			return nil, nil, err
 		}
 		note(r)

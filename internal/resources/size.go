@@ -47,8 +47,11 @@ func (s *Resources) QuerySize(group string, filter model.Filter) (SizeInfo, erro
 	if err := checkReplication(model.DefinitionKey("the group"), layers, replicas); err != nil {
 		return SizeInfo{}, err
 	}
-	f := s.field(view)
-	size, plan, err := placer.MaxSize(placer.Request{Filter: merged, Layers: layers, Others: others(view)}, f.nodes, f.pools)
+	levels := levelsOf(schema.Definition{}, g)
+	f := s.field(view, levels)
+	size, plan, err := placer.MaxSize(placer.Request{
+		Filter: merged, Layers: layers, Others: others(view), MixProviders: mixes(view, levels), Weights: weights(view),
+	}, f.nodes, f.pools)
 	if err != nil {
 		return SizeInfo{}, err
 	}
@@ -106,14 +109,7 @@ func (f field) next(pick placer.Pick) NextReplica {
 		}
 	}
 	if p.Provider.Thin() {
-		out.FreeRatio, out.TotalRatio = orDefault(p.Space.FreeRatio), orDefault(p.Space.TotalRatio)
+		out.FreeRatio, out.TotalRatio = p.Space.FreeRatio, p.Space.TotalRatio
 	}
 	return out
-}
-
-func orDefault(ratio float64) float64 {
-	if ratio == 0 {
-		return placer.DefaultRatio
-	}
-	return ratio
 }

@@ -112,6 +112,7 @@ func (sp *spawning) prepare(r store.Reader) error {
 	}
 	sp.place = &placing{
 		definition: sp.fresh.Name.Key(), filter: filter, layers: layers, sizes: sp.Sizes, birth: sp.birth,
+		levels: levelsOf(sp.fresh, g),
 	}
 	return sp.plan(r, sp.place)
 }

@@ -20,7 +20,8 @@ import (
 func (s *Resources) CreateVolumeDefinition(ctx context.Context, definition string, n catalog.NewVolume) (schema.VolumeDefinition, error) {
 	n.UUID = s.NewID()
 	b := s.birth()
-	if err := props.Check(props.VolumeDefinition, model.PropsChange{Set: n.Props.Map()}); err != nil {
+	var err error
+	if n.Props, err = props.New(props.VolumeDefinition, n.Props.Map()); err != nil {
 		return schema.VolumeDefinition{}, err
 	}
 	var vd schema.VolumeDefinition
@@ -112,7 +113,7 @@ type VolumeChange struct {
 // call returns when they have grown, or with the nodes that have not. A smaller size is
 // refused.
 func (s *Resources) ModifyVolumeDefinition(ctx context.Context, definition string, nr int32, c VolumeChange) ([]errs.Notice, error) {
-	if err := props.Check(props.VolumeDefinition, c.Props); err != nil {
+	if err := props.Accept(props.VolumeDefinition, &c.Props); err != nil {
 		return nil, err
 	}
 	var notices []errs.Notice
