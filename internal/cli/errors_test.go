@@ -182,7 +182,8 @@ func TestInterruptedCommandSaysWhatIsKnown(t *testing.T) {
 func TestChangeOfUnknownOutcomeSaysSo(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	t.Cleanup(s.Close)
-	if got := run(t, at(s.URL), "n d n1"); got.code != cli.ExitConnection || !strings.Contains(got.stderr, "may have been carried out") {
+	got := run(t, at(s.URL), "n d n1")
+	if got.code != cli.ExitConnection || !strings.HasPrefix(got.stderr, "error: no controller answered, and the request may have been carried out;") {
 		t.Errorf("exit %d: %s", got.code, got.stderr)
 	}
 }
