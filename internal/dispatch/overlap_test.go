@@ -110,6 +110,67 @@ func TestWaiterHearsOfTheDestructionNotOfTheMissingRow(t *testing.T) {
 	}
 }
 
+// The waiter for a deletion hears of it also when the name was taken again at once, and does
+// not when the replica stayed.
+func TestRowAfterTheWordOfItsHost(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		before, after func(r *rig) // Destroyed does its work
+		destroyed     bool
+	}{
+		{
+			name: "made anew",
+			after: func(r *rig) {
+				r.write(func(tx *store.Tx) error {
+					return schema.Resources.Insert(tx, schema.Resource{Definition: "vol", Node: "alpha", Kind: schema.Diskful})
+				})
+			},
+			destroyed: true,
+		},
+		{name: "marked again", before: func(r *rig) { r.delete(onAlpha) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin, end := make(chan struct{}), make(chan struct{})
+				inBubble(t, func(r *rig) {
+					r.create("vol", "alpha")
+					client := r.join("alpha")
+					g := r.delete(onAlpha)
+					client.next()
+					waited := r.wait(g)
+					go func() { _, _ = client.tryReport(gone("vol", g)) }()
+					synctest.Wait()
+					if c.before != nil {
+						c.before(r)
+					}
+					close(begin)
+					synctest.Wait()
+					if c.after != nil {
+						c.after(r)
+					}
+					close(end)
+					synctest.Wait()
+					if !r.has(onAlpha) {
+						r.Error("no row")
+					}
+					if got := len(waited) == 1; got != c.destroyed {
+						r.Errorf("the wait ended %v", got)
+					}
+					if st, known := r.seen.Resource(onAlpha); known {
+						r.Errorf("%+v", st)
+					}
+				}, held(end), func(c *dispatch.Config) {
+					destroyed := c.Destroyed
+					c.Destroyed = func(ctx context.Context, node model.NodeKey, gone []dispatch.Gone) error {
+						<-begin
+						return destroyed(ctx, node, gone)
+					}
+				})
+			})
+		})
+	}
+}
+
 // What was said in a session that is over is not taken for a word of the next one.
 func TestLateWordOfAnEndedSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -159,26 +220,31 @@ func TestResumedSessionSaysNewsFirst(t *testing.T) {
 func TestEndedSessionSendsNothing(t *testing.T) {
 	for range 20 {
 		in(t, func(r *rig) {
-			slow := &pipe{ctx: r.Context(), took: make(chan *agentpb.Assignments)}
-			over := make(chan error, 1)
-			go func() {
-				over <- r.server.Session(&agentpb.Hello{Node: "alpha", Protocol: dispatch.Protocol, Instance: "1"}, slow)
-			}()
-			synctest.Wait()
-			r.create("one", "alpha") // wakes it, while its first message is on its way
-			second := r.join("alpha", func(h *agentpb.Hello) { h.Instance = "2" })
+			begin := func(instance string) (*pipe, <-chan error) {
+				p := &pipe{ctx: r.Context(), took: make(chan *agentpb.Assignments)}
+				over := make(chan error, 1)
+				go func() {
+					over <- r.server.Session(&agentpb.Hello{Node: "alpha", Protocol: dispatch.Protocol, Instance: instance}, p)
+				}()
+				synctest.Wait() // its first message is on its way
+				return p, over
+			}
+			first, over := begin("1")
+			r.create("vol", "alpha") // the first session is to look at it
+			second, _ := begin("2")
 			if err := <-over; status.Code(err) != codes.Aborted {
 				r.Error(err)
 			}
-			<-slow.took
+			g := change(r, schema.Resources, onAlpha, func(*schema.Resource) {})
+			<-first.took
 			synctest.Wait()
 			select {
-			case m := <-slow.took:
+			case m := <-first.took:
 				r.Errorf("the ended session sends %v", m)
 			default:
 			}
-			g := r.create("two", "alpha")
-			r.same(second.next(), &agentpb.Assignments{Resources: []*agentpb.Resource{vol("two", g)}})
+			<-second.took
+			r.same(<-second.took, &agentpb.Assignments{Resources: []*agentpb.Resource{vol("vol", g)}})
 		})
 	}
 }
