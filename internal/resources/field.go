@@ -5,6 +5,7 @@ package resources
 
 import (
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-storage/holdfast/internal/model"
@@ -40,7 +41,7 @@ func (s *Resources) field(r store.Reader, levels []props.Level) field {
 func (s *Resources) node(r store.Reader, n schema.Node, levels []props.Level) placer.Node {
 	key := n.Name.Key()
 	seen := s.Observed.Node(key)
-	levels = append(levels[:len(levels):len(levels)], props.Level{Scope: props.Node, Props: n.Props})
+	levels = append(slices.Clip(levels), props.Level{Scope: props.Node, Props: n.Props})
 	out := placer.Node{
 		Name: n.Name, Online: seen.Connection == observed.Online, Props: n.Props,
 		NoTarget: !props.Bool("AutoplaceTarget", levels...),
@@ -55,7 +56,7 @@ func (s *Resources) node(r store.Reader, n schema.Node, levels []props.Level) pl
 func (s *Resources) pool(r store.Reader, p schema.Pool, levels []props.Level) placer.Pool {
 	id := model.PoolID{Node: p.Node, Pool: p.Name.Key()}
 	own := props.Level{Scope: props.Pool, Props: p.Props}
-	levels = append(levels[:len(levels):len(levels)], own)
+	levels = append(slices.Clip(levels), own)
 	out := placer.Pool{
 		Node: p.Node, Name: p.Name, Provider: p.Provider, SharedSpace: p.SharedSpace,
 		NoTarget: !props.Bool("AutoplaceTarget", own),

@@ -30,6 +30,13 @@ func open(t *testing.T, engine kv.Engine) *store.Store {
 	return st
 }
 
+func closed(t *testing.T, st *store.Store) {
+	t.Helper()
+	if err := st.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func update(t *testing.T, st *store.Store, fn func(*store.Tx) error) {
 	t.Helper()
 	if _, err := schema.Update(t.Context(), st, fn); err != nil {
@@ -55,8 +62,6 @@ type full struct {
 	keys       schema.KeyValueInstance
 }
 
-func ptr[T any](v T) *T { return &v }
-
 func fullRows() full {
 	p := model.PropsOf(map[string]string{"Aux/a": "1", "Aux/ä <&>\n": "ü"})
 	at := time.Date(2026, 2, 3, 4, 5, 6, 789, time.UTC)
@@ -65,10 +70,10 @@ func fullRows() full {
 		settings: schema.ControllerSettings{Props: p},
 		iface:    schema.NetInterface{Node: "n1", Name: "Default", UUID: "u", Address: "10.0.0.1", Port: 3366, Encryption: "SSL", Active: true},
 		group: schema.Group{Name: "Group", UUID: "u", Description: "d", Props: p, PeerSlots: 7, Filter: model.Filter{
-			PlaceCount: ptr(int32(2)), AdditionalPlaceCount: ptr(int32(1)), Nodes: []string{"n1"}, Pools: []string{"pool"},
-			DisklessPools: []string{"d"}, NotPlaceWith: []string{"x"}, NotPlaceWithRegex: ptr("r"), ReplicasOnSame: []string{"s"},
+			PlaceCount: new(int32(2)), AdditionalPlaceCount: new(int32(1)), Nodes: []string{"n1"}, Pools: []string{"pool"},
+			DisklessPools: []string{"d"}, NotPlaceWith: []string{"x"}, NotPlaceWithRegex: new("r"), ReplicasOnSame: []string{"s"},
 			ReplicasOnDifferent: []string{"t"}, XReplicasOnDifferent: map[string]int32{"u": 1}, Layers: []string{"DRBD"},
-			Providers: []string{}, DisklessOnRemaining: ptr(false), DisklessType: ptr("DRBD"), Overprovision: ptr(1.5), PortCount: ptr(int32(1)),
+			Providers: []string{}, DisklessOnRemaining: new(false), DisklessType: new("DRBD"), Overprovision: new(1.5), PortCount: new(int32(1)),
 		}},
 		vgroup: schema.VolumeGroup{Group: "group", Number: 3, UUID: "u", Props: p, Flags: []string{"GROSS_SIZE"}},
 		definition: schema.Definition{
@@ -76,7 +81,7 @@ func fullRows() full {
 			Port: 7000, Secret: "s", Transport: "IP", Deleting: true,
 		},
 		volume: schema.VolumeDefinition{
-			Definition: "vol", Number: 2, UUID: "u", Size: 1 << 40, Props: p, Flags: []string{"ENCRYPTED"}, Minor: ptr(int32(1000)), Deleting: true,
+			Definition: "vol", Number: 2, UUID: "u", Size: 1 << 40, Props: p, Flags: []string{"ENCRYPTED"}, Minor: new(int32(1000)), Deleting: true,
 		},
 		snapshot: schema.Snapshot{
 			Definition: "vol", Name: "Snap", UUID: "u", Created: at, Props: p, Inherited: p, State: schema.SnapshotTaken, Deleting: true,
@@ -97,7 +102,7 @@ func fullRows() full {
 			Node: node.Key(), Name: "Pool", UUID: "u", Provider: model.LVMThin, Props: p, SharedSpace: "s", ExternalLocking: true,
 		})
 		f.resources = append(f.resources, schema.Resource{
-			Definition: "vol", Node: node.Key(), UUID: "u", Created: at, Kind: schema.TieBreaker, Props: p, NodeID: ptr(int32(i)),
+			Definition: "vol", Node: node.Key(), UUID: "u", Created: at, Kind: schema.TieBreaker, Props: p, NodeID: new(int32(i)),
 			Ports: []int32{7000, 7001}, Deleting: true,
 			Volumes: []schema.Volume{{Number: 2, UUID: "u", Pool: "pool", Size: 1 << 40, Props: p, Source: source, Deleting: true}},
 		})
@@ -186,7 +191,7 @@ func TestEveryFieldOfEveryKindSurvivesARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	st = open(t, boltkv.New(path))
-	defer st.Close()
+	defer closed(t, st)
 	if aside := st.SetAside(); len(aside) > 0 {
 		t.Errorf("set aside: %v", aside)
 	}
@@ -215,7 +220,7 @@ func requireNoZeroField(t *testing.T, v reflect.Value, path string) {
 
 func TestDeletingAParentWithChildrenIsRefusedForEveryEdge(t *testing.T) {
 	st := open(t, kvtest.NewMemory())
-	defer st.Close()
+	defer closed(t, st)
 	update(t, st, fullRows().insert)
 	for name, del := range map[string]func(*store.Tx) error{
 		"node":       func(tx *store.Tx) error { return schema.Nodes.Delete(tx, "n1") },

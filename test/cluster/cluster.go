@@ -58,8 +58,8 @@ type Cluster struct {
 }
 
 // Start starts a cluster, which ends with the test.
-func Start(t testing.TB, o Options) *Cluster {
-	t.Helper()
+func Start(tb testing.TB, o Options) *Cluster {
+	tb.Helper()
 	if o.Engine == nil {
 		o.Engine = kvtest.NewMemory()
 	}
@@ -73,16 +73,16 @@ func Start(t testing.TB, o Options) *Cluster {
 	})
 	if err != nil {
 		cancel()
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	agents, clients := listen(t), listen(t)
+	agents, clients := listen(tb), listen(tb)
 	served := make(chan error, 1)
 	go func() { served <- k.Serve(ctx, agents, clients) }()
 	c := &Cluster{
 		Controller: k, URL: "http://" + clients.Addr().String(), Agents: map[string]*fakeagent.Agent{},
-		t: t, ctx: ctx, provider: o.Provider, agents: agents.Addr().String(), stops: map[string]func(){},
+		t: tb, ctx: ctx, provider: o.Provider, agents: agents.Addr().String(), stops: map[string]func(){},
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		for _, stop := range c.stops {
 			stop()
 		}
@@ -90,10 +90,10 @@ func Start(t testing.TB, o Options) *Cluster {
 		http.DefaultClient.CloseIdleConnections()
 		cancel()
 		if err := <-served; err != nil {
-			t.Errorf("the controller ended with: %v", err)
+			tb.Errorf("the controller ended with: %v", err)
 		}
 		if err := k.Close(); err != nil && !errors.Is(err, kv.ErrClosed) {
-			t.Errorf("close the store: %v", err)
+			tb.Errorf("close the store: %v", err)
 		}
 	})
 	for i := range o.Nodes {
@@ -110,11 +110,11 @@ func Start(t testing.TB, o Options) *Cluster {
 	return c
 }
 
-func listen(t testing.TB) net.Listener {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func listen(tb testing.TB) net.Listener {
+	tb.Helper()
+	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return l
 }

@@ -76,7 +76,9 @@ func (s *server) start() {
 		s.t.Fatal(err)
 	}
 	addr := l.Addr().String()
-	l.Close()
+	if err := l.Close(); err != nil {
+		s.t.Fatal(err)
+	}
 	s.url = "http://" + addr
 	s.cmd = exec.Command(os.Args[0])
 	s.cmd.Env = append(os.Environ(), dirVariable+"="+s.dir, addrVariable+"="+addr)
@@ -114,9 +116,8 @@ func (s *server) call(ctx context.Context, method, path, body string) (int, stri
 	if err != nil {
 		return 0, "", err
 	}
-	defer a.Body.Close()
 	text, err := io.ReadAll(a.Body)
-	return a.StatusCode, string(text), err
+	return a.StatusCode, string(text), errors.Join(err, a.Body.Close())
 }
 
 // object is a definition that one client alone works on, so that what was acknowledged of it
@@ -269,7 +270,11 @@ func check(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer st.Close()
+	defer func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	if aside := st.SetAside(); len(aside) > 0 {
 		t.Errorf("rows were set aside: %v", aside)
 	}

@@ -4,6 +4,7 @@
 package integrity_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -171,9 +172,8 @@ func (s *scene) call(q request) answer {
 	if err != nil {
 		return answer{0, err.Error()}
 	}
-	defer got.Body.Close()
 	text, err := io.ReadAll(got.Body)
-	if err != nil {
+	if err := errors.Join(err, got.Body.Close()); err != nil {
 		return answer{0, err.Error()}
 	}
 	return answer{got.StatusCode, string(text)}

@@ -90,6 +90,7 @@ func (s *scene) run(d door, x deletion, sch schedule, m *kvtest.Memory) (*held, 
 }
 
 func TestNoDoorLeavesAnOrphanWhereverACallIsHeld(t *testing.T) {
+	t.Parallel()
 	for _, d := range doors() {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
@@ -136,6 +137,7 @@ func TestSpawnHeldWhileItsGroupIsDeleted(t *testing.T) {
 }
 
 func TestAKillAtAnyStepLeavesNoOrphan(t *testing.T) {
+	t.Parallel()
 	for _, d := range doors() {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
@@ -173,7 +175,11 @@ func (s *scene) reopen(m *kvtest.Memory) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer st.Close()
+	defer func() {
+		if err := st.Close(); err != nil {
+			s.t.Error(err)
+		}
+	}()
 	for _, a := range st.SetAside() {
 		s.t.Errorf("set aside: %v", a)
 	}

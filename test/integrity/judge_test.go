@@ -24,11 +24,11 @@ func (s *scene) judge(d door, x deletion, made, gone answer) {
 	cascades := slices.Contains(d.cascaded, x.name)
 	recreated := d.child == x.object // the door makes again what the deletion takes
 	switch {
-	case made.ok() && !child && !(gone.ok() && cascades):
+	case made.ok() && !child && (!gone.ok() || !cascades):
 		s.t.Errorf("the door answered %d, but %s is not there; the deletion answered %d", made.status, d.child, gone.status)
 	case !made.ok() && child && !d.moves():
 		s.t.Errorf("the door answered %d %s, but %s is there", made.status, made.text, d.child)
-	case gone.ok() && !gone.absent() && object && !(recreated && made.ok()):
+	case gone.ok() && !gone.absent() && object && (!recreated || !made.ok()):
 		s.t.Errorf("the deletion answered %d, but %s is there", gone.status, x.object)
 	case made.ok() && gone.ok() && !gone.absent() && slices.Contains(d.parents, x.name) && !cascades && !recreated:
 		s.t.Errorf("the door answered %d and the deletion %d: they exclude each other\n%s\n%s", made.status, gone.status, made.text, gone.text)

@@ -14,6 +14,7 @@ import (
 // TestNoDoorLeavesAnOrphanInARaceOfRequests runs every pair as real requests that start
 // together, and leaves the schedule to the machine.
 func TestNoDoorLeavesAnOrphanInARaceOfRequests(t *testing.T) {
+	t.Parallel()
 	const rounds = 8
 	for _, d := range doors() {
 		t.Run(d.name, func(t *testing.T) {
