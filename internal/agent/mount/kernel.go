@@ -151,10 +151,7 @@ func (k *Kernel) Mount(ctx context.Context, spec Spec) (Mounted, error) {
 	}
 	id, err := k.verify(ctx, req, e)
 	if err != nil && fresh {
-		// It is not what was asked for, and nobody can be using it yet.
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
-		defer cancel()
-		err = errors.Join(err, k.Unmount(undo, spec.Source, e, Plain))
+		err = errors.Join(err, k.undo(ctx, spec.Source, e))
 	}
 	if err != nil {
 		return Mounted{}, err
@@ -162,34 +159,39 @@ func (k *Kernel) Mount(ctx context.Context, spec Spec) (Mounted, error) {
 	return Mounted{Entry: e, Identity: id}, nil
 }
 
-// undoLimit bounds the unmounting of what was mounted and is not what was asked for.
-const undoLimit = 10 * time.Second
-
 // attach mounts and returns the mount that is at the place afterwards, whatever the helper said.
 func (k *Kernel) attach(ctx context.Context, req request) (Entry, error) {
-	if req.Spec.Source.Kind == Block && !strings.HasPrefix(req.Spec.Source.Path, "/dev/") {
-		return Entry{}, &Error{Fault: NotABlock, Step: req.Step, Source: req.Source}
-	}
-	_, failed := k.help(ctx, "mount", req)
+	_, failed := k.help(ctx, becomesProgram, req)
 	t, err := k.Table()
 	if err != nil {
 		return Entry{}, errors.Join(failed, err)
 	}
 	e, found := t.At(req.Target)
+	anyType := req.Spec
+	anyType.FSType = ""
 	switch {
-	case failed != nil && found && k.Matches(t, e, req.Spec):
-		// It was mounted before the helper failed. Half a mount is none.
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
-		defer cancel()
-		return Entry{}, errors.Join(failed, k.Unmount(undo, req.Spec.Source, e, Plain))
-	case failed != nil:
-		return Entry{}, failed
-	case !found:
+	case !found && failed == nil:
 		return Entry{}, &Error{Fault: NotMounted, Step: req.Step, Source: req.Source, Target: req.Target, Detail: "mounting was reported as done"}
-	case !k.Matches(t, e, req.Spec):
+	case found && failed == nil && k.Matches(t, e, req.Spec):
+		return e, nil
+	case found && k.Matches(t, e, anyType):
+		// It was mounted before the helper failed, or by mount's own guess as another type. Half a mount is none.
+		if failed == nil {
+			failed = &Error{Fault: Failed, Step: req.Step, Source: req.Source, Detail: fmt.Sprintf("its file system is %s instead of %s", e.FSType, req.Spec.FSType)}
+		}
+		return Entry{}, errors.Join(failed, k.undo(ctx, req.Spec.Source, e))
+	case failed == nil:
 		return Entry{}, &Error{Fault: Taken, Step: req.Step, Source: req.Source, Target: req.Target, Found: &e}
 	}
-	return e, nil
+	return Entry{}, failed
+}
+
+// undo unmounts what was mounted a moment ago and cannot be in use yet, also when ctx is over.
+func (k *Kernel) undo(ctx context.Context, s Source, e Entry) error {
+	const limit = 10 * time.Second
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	return k.Unmount(ctx, s, e, Plain)
 }
 
 // verify looks at the root of e in a helper and returns the uuid of its marker.

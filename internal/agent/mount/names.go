@@ -116,7 +116,7 @@ func (s *scan) maps() error {
 		}
 		text, err := os.ReadFile(filepath.Join(dir, "maps"))
 		if err != nil {
-			if gone(err) {
+			if unseen(err) {
 				continue
 			}
 			return fmt.Errorf("look at process %d: %w", pid, err)

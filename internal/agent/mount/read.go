@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 	"unsafe"
@@ -20,10 +19,39 @@ import (
 // microsecond. It touches no mounted file system. It may be used by many goroutines at once.
 type Reader struct {
 	mu    sync.Mutex
-	file  *os.File
+	file  *tableFile
 	table Table
 	read  time.Time
 }
+
+// tableFile is an open list of mounts. It is no os.File: the runtime's poller would take the news that the table has changed for itself.
+type tableFile struct{ fd int }
+
+func openTable() (*tableFile, error) {
+	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("read the table of mounts: %w", err)
+	}
+	return &tableFile{fd: fd}, nil
+}
+
+// Read implements io.Reader.
+func (f *tableFile) Read(p []byte) (int, error) {
+	for {
+		n, err := unix.Read(f.fd, p)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return 0, err
+		case n == 0 && len(p) > 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+}
+
+func (f *tableFile) close() error { return unix.Close(f.fd) }
 
 // maxAge is how old a table may be that the kernel calls unchanged: a file system that turned read-only is no change to it.
 const maxAge = 10 * time.Second
@@ -33,13 +61,13 @@ func (r *Reader) Table() (Table, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.file == nil {
-		f, err := os.Open("/proc/self/mountinfo")
+		f, err := openTable()
 		if err != nil {
-			return nil, fmt.Errorf("read the table of mounts: %w", err)
+			return nil, err
 		}
 		r.file = f
 	}
-	changed, err := pollTable(r.file)
+	changed, err := r.file.changed()
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +82,7 @@ func (r *Reader) Table() (Table, error) {
 		}
 		r.table, r.read = t, time.Now()
 		// A change while it was read may have mixed two states up.
-		if changed, err = pollTable(r.file); err != nil || !changed {
+		if changed, err = r.file.changed(); err != nil || !changed {
 			return t, err
 		}
 	}
@@ -69,14 +97,14 @@ func (r *Reader) Close() error {
 	if r.file == nil {
 		return nil
 	}
-	err := r.file.Close()
+	err := r.file.close()
 	r.file, r.table = nil, nil
 	return err
 }
 
-// pollTable tells whether the table has changed since the last call for the same open file.
-func pollTable(f *os.File) (bool, error) {
-	fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLPRI}}
+// changed tells whether the table has changed since the last call.
+func (f *tableFile) changed() (bool, error) {
+	fds := []unix.PollFd{{Fd: int32(f.fd), Events: unix.POLLPRI}}
 	for {
 		_, err := unix.Poll(fds, 0)
 		if errors.Is(err, unix.EINTR) {
@@ -89,8 +117,8 @@ func pollTable(f *os.File) (bool, error) {
 	}
 }
 
-func readTable(f *os.File) (Table, error) {
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
+func readTable(f *tableFile) (Table, error) {
+	if _, err := unix.Seek(f.fd, 0, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("read the table of mounts: %w", err)
 	}
 	t, err := ParseTable(f)

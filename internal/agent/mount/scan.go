@@ -172,16 +172,16 @@ func (s *scan) processes() error {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		if err := s.process(pid); err != nil && !gone(err) {
+		if err := s.process(pid); err != nil && !unseen(err) {
 			return fmt.Errorf("look at process %d: %w", pid, err)
 		}
 	}
 	return nil
 }
 
-// gone tells whether an error means that the process has ended.
-func gone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
+// unseen tells whether an error means that the process has ended, or that it is better protected than we are.
+func unseen(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, fs.ErrPermission)
 }
 
 func (s *scan) process(pid int) error {

@@ -89,7 +89,8 @@ func (u User) String() string {
 }
 
 // Users finds out who uses e, in all mount namespaces, without touching its file system. An error says that not everyone could be seen;
-// the users found so far are returned all the same. Helpers of the agent itself are among them, marked as Own.
+// the users found so far are returned all the same. Helpers of the agent itself are among them, marked as Own. Processes that are better protected
+// than the agent are not seen: for those there is only the kernel's refusal to unmount.
 func (k *Kernel) Users(ctx context.Context, e Entry) ([]User, error) {
 	ans, err := k.help(ctx, "users", request{
 		Step: "look for users of", Source: e.Source, Slot: k.slot(fmt.Sprintf("mount-%d-%d", e.ID, e.Unique), "users"), Target: e.Target, Entry: e,

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,20 +14,20 @@ import (
 // Watch tells of changes of this process's table of mounts until ctx ends: the channel gets a value after each change, many changes at once
 // make one value, and it is closed at the end. A change that is made while the receiver is busy is not missed.
 func Watch(ctx context.Context) (<-chan struct{}, error) {
-	f, err := os.Open("/proc/self/mountinfo")
+	f, err := openTable()
 	if err != nil {
-		return nil, fmt.Errorf("watch the table of mounts: %w", err)
+		return nil, err
 	}
 	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("watch the table of mounts: %w", err), f.Close())
+		return nil, errors.Join(fmt.Errorf("watch the table of mounts: %w", err), f.close())
 	}
 	changes := make(chan struct{}, 1)
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
 		defer close(changes)
-		watch(int(f.Fd()), wake, changes)
+		watch(f.fd, wake, changes)
 	}()
 	go func() {
 		select {
@@ -38,7 +37,7 @@ func Watch(ctx context.Context) (<-chan struct{}, error) {
 		case <-watched:
 		}
 		_ = unix.Close(wake)
-		_ = f.Close()
+		_ = f.close()
 	}()
 	return changes, nil
 }

@@ -1,0 +1,109 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mounttest
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-storage/holdfast/internal/agent/mount"
+)
+
+// The roles in which a test binary is started again.
+const (
+	privateEnv = "HOLDFAST_TEST_PRIVATE_MOUNTS" // Set in the process that lives in a mount namespace of its own.
+	userEnv    = "HOLDFAST_TEST_MOUNT_USER"     // Set in processes that Use starts.
+)
+
+// Main runs the tests of m in a mount namespace of its own when it may, checks that no goroutine is left, and returns the exit code. It is also
+// what makes the test binary a helper of package mount.
+func Main(m *testing.M) int {
+	if len(os.Args) > 1 && os.Args[1] == mount.HelperName {
+		syscall.Exit(mount.HelperMain(os.Args[2:])) // Without the second that the race detector waits at the end.
+	}
+	if how := os.Getenv(userEnv); how != "" {
+		syscall.Exit(use(how, os.Args[1:]))
+	}
+	if os.Geteuid() == 0 && os.Getenv(privateEnv) == "" {
+		return again()
+	}
+	code := m.Run()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return code
+}
+
+// again runs this program once more in a mount namespace of its own, and ends as it does.
+func again() int {
+	p, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{ //nolint:gosec // A test starts itself.
+		Env:   append(os.Environ(), privateEnv+"=1"),
+		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+		Sys:   &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}, // Mounts are private in it.
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start the tests in a mount namespace of their own:", err)
+		return 1
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	go func() {
+		for s := range signals {
+			_ = p.Signal(s)
+		}
+	}()
+	state, err := p.Wait()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return state.ExitCode()
+}
+
+// NeedRoot skips the test unless it is run as root, in a mount namespace that Main has made.
+func NeedRoot(tb testing.TB) {
+	tb.Helper()
+	if os.Getenv(privateEnv) == "" {
+		tb.Skip("needs root: it makes real mounts in a mount namespace of its own")
+	}
+}
+
+// Scratch returns an empty folder on a file system in memory of its own. It vanishes with all that is mounted in it.
+func Scratch(tb testing.TB) string {
+	tb.Helper()
+	NeedRoot(tb)
+	dir, err := filepath.EvalSymlinks(tb.TempDir())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := unix.Mount("scratch", dir, "tmpfs", 0, "mode=755"); err != nil {
+		tb.Fatalf("mount a file system in memory: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+			tb.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+	return dir
+}
+
+// Mkdir makes a folder and returns its path.
+func Mkdir(tb testing.TB, elem ...string) string {
+	tb.Helper()
+	dir := filepath.Join(elem...)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	return dir
+}
