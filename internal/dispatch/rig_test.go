@@ -39,6 +39,7 @@ type rig struct {
 	seen   *observed.State
 	server *dispatch.Server
 	conn   *grpc.ClientConn
+	listen *bufconn.Listener
 
 	stopServing context.CancelFunc
 	served      chan error // the result of Run
@@ -85,13 +86,11 @@ func newRig(t *testing.T, engine *kvtest.Memory, change ...func(*dispatch.Config
 	}
 	r.server = dispatch.New(cfg)
 	r.serve()
-	listener := bufconn.Listen(1 << 16)
+	r.listen = bufconn.Listen(1 << 16)
 	transport := grpc.NewServer()
 	agentpb.RegisterAgentServer(transport, r.server)
-	go func() { _ = transport.Serve(listener) }()
-	r.conn, err = grpc.NewClient("passthrough:///rig", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
-	if err != nil {
+	go func() { _ = transport.Serve(r.listen) }()
+	if r.conn, err = r.connect(""); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -103,6 +102,12 @@ func newRig(t *testing.T, engine *kvtest.Memory, change ...func(*dispatch.Config
 		_ = st.Close()
 	})
 	return r
+}
+
+// connect makes a connection to the server, whatever the address.
+func (r *rig) connect(string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///rig", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return r.listen.DialContext(ctx) }))
 }
 
 // serve starts Run.
