@@ -152,6 +152,9 @@ func (a *agent) wake(d delta) {
 	for _, k := range d.resources {
 		delete(a.attempts, k)
 		delete(a.settled, k)
+		if a.out.resource(k).GetState() == agentpb.ResourceStatus_DESTROYED {
+			a.out.forgetResource(k) // that was another incarnation of it
+		}
 		a.wakeResource(k, c)
 	}
 	if len(changed) > 0 {

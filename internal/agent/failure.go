@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-storage/holdfast/api/agentpb"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/stack"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 )
 
@@ -37,6 +38,7 @@ func reasonOf(err error) agentpb.Failure_Reason {
 		missing *pool.NotFoundError
 		size    *pool.SizeError
 		exists  *pool.ExistsError
+		shrink  *stack.ShrinkError
 	)
 	switch {
 	case errors.As(err, &inUse):
@@ -50,7 +52,7 @@ func reasonOf(err error) agentpb.Failure_Reason {
 		return agentpb.Failure_POOL_FAULTY
 	case errors.As(err, &missing) && missing.ID == pool.ID{}:
 		return agentpb.Failure_POOL_FAULTY
-	case errors.As(err, &size), errors.As(err, &exists):
+	case errors.As(err, &size), errors.As(err, &exists), errors.As(err, &shrink):
 		return agentpb.Failure_INVALID
 	}
 	return kindReason(err)

@@ -56,8 +56,8 @@ type Want struct {
 	Resource string
 	Destroy  bool // all volumes named here are to go
 
-	// ExistingOnly forbids to make and to destroy: a volume that is not there is an error.
-	// It is set as long as no controller has confirmed the assignment.
+	// ExistingOnly forbids to make volumes: one that is not there is an error. It is set as
+	// long as no controller has confirmed the assignment; such a want destroys nothing either.
 	ExistingOnly bool
 
 	Layers  []model.Layer // top first, with STORAGE at the end

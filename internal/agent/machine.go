@@ -182,10 +182,13 @@ func (m *Machine) requireAll(ctx context.Context, wish stack.Want) error {
 func resultOf(r stack.Result) Result {
 	var result Result
 	for _, v := range r.Volumes {
-		result.Volumes = append(result.Volumes, &agentpb.VolumeStatus{
-			Number: int32(v.Number), DevicePath: v.DevicePath, Usable: new(v.Usable), Allocated: new(v.Allocated),
-			InUse: new(v.InUse), Holders: v.Holders,
-		})
+		s := &agentpb.VolumeStatus{
+			Number: int32(v.Number), DevicePath: v.DevicePath, Usable: new(v.Usable), Allocated: new(v.Allocated), Holders: v.Holders,
+		}
+		if v.UseUnknown == "" {
+			s.InUse = new(v.InUse)
+		}
+		result.Volumes = append(result.Volumes, s)
 	}
 	return result
 }

@@ -82,6 +82,42 @@ func TestSavedSetNeverDestroys(t *testing.T) {
 	})
 }
 
+func TestSavedSetDestroysNoSingleVolume(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		two := func(g uint64) *agentpb.Resource {
+			r := resource("r1", "pool1", g)
+			r.Volumes = append(r.Volumes, &agentpb.Volume{Number: 1, Pool: "pool1", Size: mib})
+			return r
+		}
+		s := b.serve(two(1))
+		b.awaitReady("r1", 1)
+		b.Use("r1", "qemu")
+		r := two(2)
+		r.Volumes[1].Destroy = true
+		b.send(s, increment("1", "2", r))
+		b.awaitState("r1", failed)
+		b.stop()
+		b.Leave("r1")
+		b.ctrl.Forget()
+		b.ctrl.Refuse(errAway)
+		b.start()
+		elapse(10 * time.Minute)
+		b.wantVolumes("pool1/r1/0 pool1/r1/1")
+		b.ctrl.OnReport(func(_ context.Context, m *agentpb.ReportRequest) error {
+			for _, s := range m.GetResources() {
+				if s.GetState() == ready && b.volumes() != "pool1/r1/0" {
+					t.Errorf("reported %v while the volume is there", s)
+				}
+			}
+			return nil
+		})
+		b.ctrl.Refuse(nil)
+		b.send(b.accept(), full("2", r))
+		b.awaitReady("r1", 2)
+		b.wantVolumes("pool1/r1/0")
+	})
+}
+
 func TestStaleSavedSetCannotDestroyWhatIsAssignedAgain(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		s := b.serve(resource("r1", "pool1", 1))

@@ -157,9 +157,7 @@ func (s *session) hello() *agentpb.Hello {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.set.confirmed {
-		h.AppliesTo = s.set.resultsIn
-	}
+	h.AppliesTo = s.set.resultsIn // empty until a controller confirmed the set
 	return h
 }
 

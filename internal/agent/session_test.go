@@ -127,15 +127,20 @@ func TestRefusedSessionIsTriedForEver(t *testing.T) {
 
 func TestReportToEndedSessionLeadsToNewOne(t *testing.T) {
 	for name, answer := range map[string]error{
-		"aborted": status.Error(codes.Aborted, "not the current session"),
+		"aborted":         status.Error(codes.Aborted, "not the current session"),
+		"unknown session": fakecontroller.ErrUnknownSession,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *bench) {
 				s := b.serve(resource("r1", "pool1", 1))
 				b.awaitReady("r1", 1)
-				b.ctrl.OnReport(func(context.Context, *agentpb.ReportRequest) error { return answer })
+				asked := 0
+				b.ctrl.OnReport(func(context.Context, *agentpb.ReportRequest) error { asked++; return answer })
 				s2 := b.accept()
 				<-s.Done()
+				if asked != 1 {
+					t.Errorf("%d reports to a session that has ended", asked)
+				}
 				b.ctrl.OnReport(nil)
 				b.ctrl.Forget()
 				b.send(s2, full("1", resource("r1", "pool1", 1)))
@@ -228,6 +233,23 @@ func TestHeartbeatComesAtTheIntervalOfTheFullSet(t *testing.T) {
 		if got := b.Reports() - before; got != 30 {
 			t.Errorf("%d reports in a minute, want 30", got)
 		}
+	})
+}
+
+func TestNothingNewIsNotSaidAgain(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.Use("r1", "qemu")
+		b.serve(resource("r1", "pool1", 1), resource("r2", "pool1", 1))
+		b.awaitReady("r1", 1)
+		elapse(time.Second)
+		b.ctrl.OnReport(func(_ context.Context, r *agentpb.ReportRequest) error {
+			if len(r.GetResources())+len(r.GetPools()) > 0 {
+				t.Errorf("reported again: %v", r)
+			}
+			return nil
+		})
+		elapse(10 * time.Minute)
+		b.ctrl.OnReport(nil)
 	})
 }
 

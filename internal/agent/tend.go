@@ -25,23 +25,35 @@ func (a *agent) tend(ctx context.Context, k model.DefinitionKey) next {
 	w, err := a.read.resource(r, a.set)
 	a.mu.Unlock()
 	if err != nil {
-		return a.tended(ctx, k, r, nil, failureOf("read the assignment", err))
+		return a.tended(ctx, k, r, outcome{failure: failureOf("read the assignment", err)})
 	}
-	w.ExistingOnly = !confirmed
+	all := len(w.Volumes)
+	if !confirmed {
+		w.ExistingOnly = true
+		w.Volumes = slices.DeleteFunc(w.Volumes, func(v VolumeWant) bool { return v.Destroy })
+	}
 	working := a.watch(k, r)
-	result, failure := a.apply(ctx, w)
+	o := a.apply(ctx, w)
 	working.stop()
-	return a.tended(ctx, k, r, &result, failure)
+	o.partly = len(w.Volumes) < all
+	return a.tended(ctx, k, r, o)
 }
 
-// apply applies w. After a failure the result is what an inspection saw, as far as it saw
+// outcome is what came of work on a resource.
+type outcome struct {
+	volumes []*agentpb.VolumeStatus
+	failure *agentpb.Failure
+	partly  bool // some of it waits for a controller's word
+}
+
+// apply applies w. After a failure the volumes are what an inspection saw, as far as it saw
 // anything: a volume whose growth failed is still there and in use.
-func (a *agent) apply(ctx context.Context, w Want) (Result, *agentpb.Failure) {
+func (a *agent) apply(ctx context.Context, w Want) outcome {
 	applyCtx, cancel := context.WithTimeout(ctx, a.limits.Apply)
 	defer cancel()
 	result, err := a.cfg.Host.Apply(applyCtx, w)
 	if err == nil {
-		return result, nil
+		return outcome{volumes: result.Volumes}
 	}
 	step := "apply the assignment"
 	if w.Destroy {
@@ -51,16 +63,14 @@ func (a *agent) apply(ctx context.Context, w Want) (Result, *agentpb.Failure) {
 	lookCtx, cancelLook := context.WithTimeout(ctx, a.limits.Inspect)
 	defer cancelLook()
 	if result, err = a.cfg.Host.Inspect(lookCtx, w); err != nil {
-		return Result{}, failure
+		return outcome{failure: failure}
 	}
-	return result, failure
+	return outcome{volumes: result.Volumes, failure: failure}
 }
 
 // tended records the outcome of work on r. What belongs to a resource that is no longer
 // assigned is dropped; what belongs to an older assignment is still true, and says so.
-func (a *agent) tended(
-	ctx context.Context, k model.DefinitionKey, r *agentpb.Resource, result *Result, failure *agentpb.Failure,
-) next {
+func (a *agent) tended(ctx context.Context, k model.DefinitionKey, r *agentpb.Resource, o outcome) next {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.set.resources[k]
@@ -68,7 +78,7 @@ func (a *agent) tended(
 		return next{}
 	}
 	before := a.out.resource(k)
-	s := statusOf(r, result)
+	s, failure := statusOf(r, o), o.failure
 	n := next{delay: spread(a.limits.Repair), lane: laneOf(now), class: routine}
 	switch {
 	case failure == nil:
@@ -101,15 +111,15 @@ func (a *agent) tended(
 }
 
 // statusOf is the status of a resource on which all steps succeeded.
-func statusOf(r *agentpb.Resource, result *Result) *agentpb.ResourceStatus {
+func statusOf(r *agentpb.Resource, o outcome) *agentpb.ResourceStatus {
 	s := &agentpb.ResourceStatus{Name: clip(r.GetName()), Generation: r.GetGeneration(), State: agentpb.ResourceStatus_READY}
-	if r.GetDestroy() {
+	switch {
+	case r.GetDestroy():
 		s.State = agentpb.ResourceStatus_DESTROYED
+	case o.partly: // READY would say that the volumes which are to go are gone
+		s.State = agentpb.ResourceStatus_WORKING
 	}
-	if result == nil {
-		return s
-	}
-	for _, v := range result.Volumes {
+	for _, v := range o.volumes {
 		v.Holders, v.DevicePath, v.BackingPath = clipAll(v.GetHolders()), clip(v.GetDevicePath()), clip(v.GetBackingPath())
 		s.Volumes = append(s.Volumes, v)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/fakeagent"
 	"github.com/holdfast-storage/holdfast/internal/agent/fakecontroller"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/stack"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 )
 
@@ -225,6 +226,25 @@ func TestDestroyOnlyOnExplicitWord(t *testing.T) {
 	})
 }
 
+func TestResourceMadeAgainAfterItsDestruction(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		s := b.serve(destroyed(resource("r1", "pool1", 5)))
+		b.awaitState("r1", destroyedGone)
+		hold := b.HoldApplies("r1")
+		b.ctrl.Forget()
+		b.DropSession()
+		<-s.Done()
+		b.send(b.accept(), increment("1", "2", resource("r1", "pool1", 6), resource("r2", "pool1", 6)))
+		b.awaitReady("r2", 6)
+		n := b.await("a report", func(fakecontroller.Node) bool { return true })
+		if got := n.Resources["r1"]; got.GetState() == destroyedGone {
+			t.Errorf("the destruction of an earlier incarnation is told again: %v", got)
+		}
+		hold.Release()
+		b.awaitReady("r1", 6)
+	})
+}
+
 func TestOneVolumeOfAResourceIsDestroyed(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		two := func(g uint64) *agentpb.Resource {
@@ -420,7 +440,7 @@ func TestErrorsKeepTheirReason(t *testing.T) {
 		},
 		agentpb.Failure_UNSUPPORTED: {errs.New(errs.Unsupported, errs.Resource, "no")},
 		agentpb.Failure_INVALID: {
-			&pool.SizeError{Asked: -1}, &pool.ExistsError{Pool: "pool1", ID: id}, errs.New(errs.Invalid, errs.Resource, "bad"),
+			&pool.SizeError{Asked: -1}, &pool.ExistsError{Pool: "pool1", ID: id}, &stack.ShrinkError{ID: id}, errs.New(errs.Invalid, errs.Resource, "bad"),
 		},
 		agentpb.Failure_REASON_UNSPECIFIED: {
 			errors.New("exit status 1"), context.DeadlineExceeded, &pool.NotFoundError{Pool: "pool1", ID: id},

@@ -10,6 +10,7 @@ package fakecontroller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -22,6 +23,10 @@ import (
 
 	"github.com/holdfast-storage/holdfast/api/agentpb"
 )
+
+// ErrUnknownSession is what OnReport answers for the controller to say that it does not know
+// the session.
+var ErrUnknownSession = errors.New("unknown session")
 
 // Controller is a fake controller. Use Start.
 type Controller struct {
@@ -212,7 +217,10 @@ func (c service) Report(ctx context.Context, r *agentpb.ReportRequest) (*agentpb
 	fn := c.onReport
 	c.mu.Unlock()
 	if fn != nil {
-		if err := fn(ctx, r); err != nil {
+		switch err := fn(ctx, r); {
+		case errors.Is(err, ErrUnknownSession):
+			return &agentpb.ReportReply{UnknownSession: true}, nil
+		case err != nil:
 			return nil, err
 		}
 	}

@@ -118,7 +118,7 @@ func (t Table) root() int {
 // At returns the mount that a look-up of target ends on, if that is mounted at target itself.
 func (t Table) At(target string) (Entry, bool) {
 	e, rest, ok := t.Reach(target)
-	return e, ok && rest == "/" && e.Target == target
+	return e, ok && rest == "/" && e.Target == target && target != ""
 }
 
 // Find returns the entry that is the same mount as e.

@@ -58,6 +58,17 @@ func (e *ExistsError) Error() string {
 	return fmt.Sprintf("pool %s already has a finished volume %s of %d bytes", e.Pool, e.ID, e.Size)
 }
 
+// LostError says that others removed a volume from under its device. Nothing was touched.
+type LostError struct {
+	Pool   string
+	ID     ID
+	Device string // Path of the device, from which the content can still be read.
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("volume %s was removed from pool %s by someone else; %s still has its content: save that, then delete the volume", e.ID, e.Pool, e.Device)
+}
+
 // SizeError says that no volume of the pool can have that size.
 type SizeError struct {
 	Asked int64 // Bytes.

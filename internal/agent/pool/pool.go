@@ -50,6 +50,7 @@ type Volume struct {
 	Granularity int64  // What sizes of this volume are rounded up to, in bytes. Above zero; Size is a multiple of it unless others changed it.
 	Allocated   int64  // Bytes of the pool that the volume really takes.
 	New         bool   // Created and not finished.
+	Lost        bool   // Others removed what is under the device. Its content can be read from there until Close or Remove, which are all that it is good for.
 	Device      Device // Zero while the volume is not open. After a crash in the midst of Grow it may be smaller than the volume; Open corrects that.
 }
 

@@ -66,6 +66,9 @@ func TestPlan(t *testing.T) {
 		{"destroy nothing", gone(wants(plain, plain)), []stack.There{{}, {}}, nil},
 		{"destroy, one of them new and one absent", gone(wants(formatted, plain, plain)), []stack.There{{Volume: volume(8*mib, 8*mib, true)}, {}, {Volume: volume(8*mib, 0, false)}},
 			[]string{"close volume db/0 in pool p", "close volume db/2 in pool p", "remove volume db/0 in pool p", "remove volume db/2 in pool p"}},
+		{"destroy what was lost", gone(wants(plain)), []stack.There{{Volume: &pool.Volume{Size: mib, Granularity: mib, Lost: true, Device: pool.Device{Path: "/dev/x", Size: mib}}}},
+			[]string{"close volume db/0 in pool p", "remove volume db/0 in pool p"}},
+		{"existed and does", wants(stack.VolumeWant{Size: mib, Existing: true}), []stack.There{{Volume: volume(4*mib, 4*mib, false)}}, nil},
 		{"destroy one, keep the other", wants(stack.VolumeWant{Destroy: true}, plain), []stack.There{{Volume: volume(8*mib, 0, false)}, {Volume: volume(12*mib, 12*mib, false), Holders: users}},
 			[]string{"close volume db/0 in pool p", "remove volume db/0 in pool p"}},
 	} {
@@ -91,6 +94,9 @@ func TestPlan(t *testing.T) {
 		{"one of many used", wants(plain, stack.VolumeWant{Destroy: true}), []stack.There{{}, {Volume: volume(8*mib, 8*mib, true), Holders: users}}, "volume db/1 is in use"},
 		{"unknown file system", wants(stack.VolumeWant{Size: mib, Filesystem: &stack.Filesystem{Type: "ntfs"}}), []stack.There{{}}, "use ext4, xfs or btrfs"},
 		{"bad option", wants(stack.VolumeWant{Size: mib, Filesystem: &stack.Filesystem{Type: "xfs", MkfsParams: "/dev/sda"}}), []stack.There{{}}, "is not an option"},
+		{"existed and does not", wants(stack.VolumeWant{Size: mib, Existing: true}), []stack.There{{}}, "nobody was to remove it"},
+		{"existed and is new", wants(stack.VolumeWant{Size: mib, Existing: true}), []stack.There{{Volume: volume(4*mib, 4*mib, true)}}, "nobody was to remove it"},
+		{"lost", wants(plain), []stack.There{{Volume: &pool.Volume{Size: mib, Granularity: mib, Lost: true, Device: pool.Device{Path: "/dev/x", Size: mib}}}}, "/dev/x still has its content"},
 		{"no size", wants(stack.VolumeWant{}), []stack.There{{}}, "give a size above zero"},
 		{"named twice", stack.Want{Resource: "db", Volumes: []stack.VolumeWant{plain, plain}}, []stack.There{{}, {}}, "named twice"},
 	} {

@@ -56,7 +56,7 @@ func (s *Stack) result(w Want, have []found) Result {
 		r.State = Pending
 	}
 	for i, f := range have {
-		if !f.exists || f.volume.New {
+		if !f.exists || f.volume.New || f.volume.Lost {
 			continue
 		}
 		v := VolumeHave{

@@ -170,6 +170,12 @@ func (p planner) step(verb, detail string, do func(context.Context, pool.ID) err
 // make plans what leads to a volume that can be used. Refused are wishes that cannot be fulfilled, which are told after all else was done.
 func (p planner) make() (steps, refused []Step, err error) {
 	d, v := p.have.driver, p.have.volume
+	switch {
+	case v.Lost:
+		return nil, nil, &pool.LostError{Pool: p.want.Pool, ID: p.id, Device: v.Device.Path}
+	case p.want.Existing && (!p.have.exists || v.New):
+		return nil, nil, &MissingError{ID: p.id, Pool: p.want.Pool}
+	}
 	open := p.step("open", "", func(ctx context.Context, id pool.ID) error {
 		_, err := d.Open(ctx, id)
 		return err

@@ -20,6 +20,7 @@ type Want struct {
 type VolumeWant struct {
 	Number     int
 	Destroy    bool   // This volume is to go, the others stay.
+	Existing   bool   // It was Ready once. When it is not there, that is an error: an empty one in its place would pass for it.
 	Pool       string // Name of the pool on this host.
 	Provider   string // Kind of the pool as the API spells it, such as FILE_THIN. Empty: any.
 	Size       int64  // Usable bytes, at least. Not needed for a volume that is to go.
@@ -77,6 +78,16 @@ type VolumeHave struct {
 	InUse      bool
 	Holders    []string // Who uses it, as people read it.
 	UseUnknown string   // Why InUse and Holders could not be learned. Empty when they could.
+}
+
+// MissingError says that a volume that was there is there no more. None was made in its place.
+type MissingError struct {
+	ID   pool.ID
+	Pool string
+}
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("volume %s is not in pool %s any more, and nobody was to remove it: bring it back, or delete this replica and make it anew", e.ID, e.Pool)
 }
 
 // ShrinkError says that a volume is larger than what is wanted. It was left as it is: what lies in the part that would go is not known.

@@ -205,12 +205,21 @@ func TestDeviceThatOthersTookDownIsMadeAgain(t *testing.T) {
 	}
 }
 
-func TestVolumeWhoseFileIsGoneIsRemoved(t *testing.T) {
+func TestVolumeWhoseFileIsGoneIsListedAndRemoved(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		r := newRig(t, file.Config{})
 		must(t, os.Remove(r.path()))
 		if restarted {
 			r.Pool = open(t, file.Config{Dir: r.dir})
+		}
+		want := pool.Volume{
+			ID: db, Size: 32 * pooltest.MiB, Granularity: file.Granularity, Lost: true, Device: pool.Device{Path: r.device, Size: 32 * pooltest.MiB},
+		}
+		if v, ok, err := r.Find(t.Context(), db); v != want || !ok || err != nil {
+			t.Errorf("found %+v, %t, %v", v, ok, err)
+		}
+		if v, err := r.List(t.Context()); err != nil || len(v) != 1 || v[0] != want {
+			t.Errorf("listed %+v, %v", v, err)
 		}
 		release := pooltest.OpenElsewhere(t, r.device)
 		if h := holder(t, r.Remove(t.Context(), db)); h.Kind != pool.Opened {

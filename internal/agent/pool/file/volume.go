@@ -113,6 +113,12 @@ func (p *Pool) List(ctx context.Context) ([]pool.Volume, error) {
 		}
 		volumes = append(volumes, v)
 	}
+	lost, err := p.listLost(f, entries)
+	if err != nil || len(lost) == 0 {
+		return volumes, err
+	}
+	volumes = append(volumes, lost...)
+	slices.SortFunc(volumes, func(a, b pool.Volume) int { return a.ID.Compare(b.ID) })
 	return volumes, nil
 }
 
@@ -166,7 +172,10 @@ func (p *Pool) Find(ctx context.Context, id pool.ID) (pool.Volume, bool, error) 
 	}
 	defer end()
 	e, ok, err := p.find(f, id)
-	if err != nil || !ok {
+	if err == nil && !ok {
+		return p.findLost(f, id)
+	}
+	if err != nil {
 		return pool.Volume{}, false, err
 	}
 	v, err := p.volume(f, e, listLoops)

@@ -208,16 +208,31 @@ func Loops(sys string) ([]Loop, error) {
 		if !strings.HasPrefix(name, "loop") {
 			continue
 		}
-		backing, err := os.ReadFile(filepath.Join(block, name, "loop/backing_file"))
+		backing, err := attribute(block + "/" + name + "/loop/backing_file")
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 			continue // Not bound, or no more.
 		}
 		if err != nil {
 			return nil, err
 		}
-		loops = append(loops, Loop{Name: name, Backing: strings.TrimSuffix(string(backing), "\n")})
+		loops = append(loops, Loop{Name: name, Backing: strings.TrimSuffix(backing, "\n")})
 	}
 	return loops, nil
+}
+
+// attribute reads a file of sysfs, in as few system calls as possible: there may be hundreds of loop devices.
+func attribute(path string) (string, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var text [unix.PathMax + 16]byte // The kernel gives an attribute whole and at most a page of it.
+	n, err := unix.Read(fd, text[:])
+	if err != nil {
+		return "", err
+	}
+	return string(text[:n]), nil
 }
 
 // blockDevice returns the number of the block device at a path under /dev, the only place that cannot hang.

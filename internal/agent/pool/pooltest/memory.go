@@ -37,6 +37,7 @@ type memoryVolume struct {
 	size      int64
 	allocated int64
 	isNew     bool
+	lost      bool
 	device    pool.Device
 	holders   []*pool.Holder
 }
@@ -74,6 +75,13 @@ func (m *Memory) Resize(id pool.ID, size int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.volumes[id.Fold()].size = size
+}
+
+// Lose removes a volume from under its device, as others may do. The volume must be open.
+func (m *Memory) Lose(id pool.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.volumes[id.Fold()].lost = true
 }
 
 // Write makes a volume take room in a thin pool, as writing to it does. The volume must exist.
@@ -121,7 +129,7 @@ func (m *Memory) List(ctx context.Context) ([]pool.Volume, error) {
 }
 
 func (m *Memory) volume(id pool.ID, v *memoryVolume) pool.Volume {
-	return pool.Volume{ID: id, Size: v.size, Granularity: m.c.Granularity, Allocated: v.allocated, New: v.isNew, Device: v.device}
+	return pool.Volume{ID: id, Size: v.size, Granularity: m.c.Granularity, Allocated: v.allocated, New: v.isNew, Lost: v.lost, Device: v.device}
 }
 
 // Find implements pool.Finder.
@@ -164,6 +172,8 @@ func (m *Memory) Create(ctx context.Context, id pool.ID, size int64) error {
 		}
 		v, ok := m.volumes[id.Fold()]
 		switch {
+		case ok && v.lost:
+			return &pool.LostError{Pool: m.c.Name, ID: id, Device: v.device.Path}
 		case ok && !v.isNew:
 			return &pool.ExistsError{Pool: m.c.Name, ID: id, Size: v.size}
 		case ok && v.size == size:
@@ -244,6 +254,9 @@ func (m *Memory) Close(ctx context.Context, id pool.ID) error {
 			return &pool.InUseError{ID: id, Holders: v.used()}
 		}
 		v.device = pool.Device{}
+		if v.lost {
+			delete(m.volumes, id.Fold())
+		}
 		return nil
 	})
 }
@@ -264,7 +277,7 @@ func (m *Memory) Remove(ctx context.Context, id pool.ID) error {
 func (m *Memory) with(ctx context.Context, op Op, id pool.ID, fn func(*memoryVolume) error) error {
 	return m.do(ctx, op, id, func() error {
 		v, ok := m.volumes[id.Fold()]
-		if !ok {
+		if !ok || v.lost {
 			return &pool.NotFoundError{Pool: m.c.Name, ID: id}
 		}
 		return fn(v)
