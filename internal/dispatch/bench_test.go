@@ -25,7 +25,7 @@ import (
 
 // cluster is a server with a session for each of many nodes, without a transport.
 type cluster struct {
-	*testing.B
+	testing.TB
 	store  *store.Store
 	server *dispatch.Server
 	took   chan *agentpb.Assignments // of all sessions
@@ -35,13 +35,13 @@ type cluster struct {
 func node(i int) model.NodeKey { return model.NodeKey(fmt.Sprintf("node-%04d", i)) }
 
 // newCluster has resources spread evenly, each with 2 replicas.
-func newCluster(b *testing.B, nodes, resources int) *cluster {
-	b.Helper()
-	st, err := store.Open(b.Context(), kvtest.NewMemory(), schema.Collections())
+func newCluster(tb testing.TB, nodes, resources int) *cluster {
+	tb.Helper()
+	st, err := store.Open(tb.Context(), kvtest.NewMemory(), schema.Collections())
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	c := &cluster{B: b, store: st, nodes: nodes, took: make(chan *agentpb.Assignments, 3*nodes)}
+	c := &cluster{TB: tb, store: st, nodes: nodes, took: make(chan *agentpb.Assignments, 3*nodes)}
 	c.server = dispatch.New(dispatch.Config{
 		Store: st, Observed: observed.New(time.Now), OfflineAfter: time.Hour,
 		Destroyed: func(ctx context.Context, _ model.NodeKey, gone []dispatch.Gone) error {
@@ -52,7 +52,7 @@ func newCluster(b *testing.B, nodes, resources int) *cluster {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- c.server.Run(ctx) }()
-	b.Cleanup(func() {
+	tb.Cleanup(func() {
 		cancel()
 		_ = errors.Join(<-done, st.Close())
 	})

@@ -134,7 +134,7 @@ func (m *machine) take(msg *agentpb.Assignments, first bool) *agentpb.ReportRequ
 // Whatever fails and however it overlaps: a row never goes while its host has the volume, and
 // in the end hosts have exactly what the rows say.
 func TestRowsGoOnlyAfterTheirVolumes(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range uint64(5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			machines := map[model.NodeKey]*machine{}
 			for i, node := range []string{"alpha", "beta"} {
