@@ -299,8 +299,9 @@ func (s *Store) Close() error {
 	if again {
 		return nil
 	}
+	err := s.engine.Close()
 	if s.settings.paranoid {
 		s.Snapshot().unchanged()
 	}
-	return s.engine.Close()
+	return err
 }

@@ -63,6 +63,10 @@ func (c *checker) rows() {
 }
 
 func (c *checker) readsBack(text, key string, r *row) {
+	if _, err := c.def.size(key, r.value); err != nil {
+		c.problem(text, "is a row that cannot be stored: %v", err)
+		return
+	}
 	stored, err := c.def.encode(r)
 	if err != nil {
 		c.problem(text, "cannot be stored: %v", err)

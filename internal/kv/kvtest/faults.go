@@ -43,6 +43,13 @@ func (m *Memory) Hold(s Step) *Gate {
 // durable and the answer is always [kv.ErrUnknown], with err as the reason. A gate is opened once.
 func (g *Gate) Open(err error) { g.opened <- err }
 
+// Release takes away the gates that no append has reached.
+func (m *Memory) Release() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.gates)
+}
+
 // Fail makes every append of m fail with err, before anything is written, until Fail(nil). Use [kv.ErrFull] for a full disk.
 func (m *Memory) Fail(err error) {
 	m.mu.Lock()
