@@ -91,7 +91,7 @@ func (e *Exec) run(ctx context.Context, c Command) (Result, *Error) {
 	if stdout.limit <= 0 {
 		stdout.limit = DefaultMaxOutput
 	}
-	cmd := exec.CommandContext(ctx, program, c.Args...) //nolint:gosec // Running programs is what this package is for.
+	cmd := exec.CommandContext(ctx, program, c.Args...) //nolint:gosec,forbidigo // Running programs is what this package is for.
 	cmd.Args[0] = c.Program
 	cmd.Dir = "/" // Not the agent's own: a working directory keeps a mount busy.
 	cmd.Env = append([]string{"PATH=" + path, "LC_ALL=C", "HOME=/"}, c.Env...)

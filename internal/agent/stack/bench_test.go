@@ -31,6 +31,7 @@ func BenchmarkVolume(b *testing.B) {
 }
 
 func benchmarkVolume(b *testing.B, pool, fs string) {
+	b.Helper()
 	s, _ := newHost(b, 4<<30)
 	by := byHand{dir: b.TempDir(), pool: pool, fs: fs}
 	w := stack.Want{Resource: "db", Volumes: []stack.VolumeWant{{Pool: pool, Size: 1 << 30}}}
@@ -69,6 +70,7 @@ func benchmarkVolume(b *testing.B, pool, fs string) {
 type byHand struct{ dir, pool, fs string }
 
 func (h byHand) volume(b *testing.B) time.Duration {
+	b.Helper()
 	image := filepath.Join(h.dir, "image")
 	start := time.Now()
 	if h.pool == "thick" {

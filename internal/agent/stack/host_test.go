@@ -20,18 +20,18 @@ import (
 )
 
 // newHost returns a stack over a FILE pool "thick" and a FILE_THIN pool "thin" of this host.
-func newHost(t testing.TB, size int64) (*stack.Stack, pools) {
-	t.Helper()
-	mount := pooltest.Mount(t, "ext4", size)
+func newHost(tb testing.TB, size int64) (*stack.Stack, pools) {
+	tb.Helper()
+	mount := pooltest.Mount(tb, "ext4", size)
 	p := pools{}
 	for _, name := range []string{"thick", "thin"} {
 		dir := filepath.Join(mount, name)
 		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		d, err := file.New(file.Config{Name: name, Node: "n1", Dir: dir, Thin: name == "thin"})
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		p[name] = d
 	}

@@ -44,33 +44,65 @@ func TestPlan(t *testing.T) {
 		steps []string
 	}{
 		{"nothing wanted", wants(), nil, nil},
-		{"absent", wants(plain), []stack.There{{}},
-			[]string{"create volume db/0 of 10485760 bytes in pool p", "open volume db/0 in pool p", "finish volume db/0 in pool p"}},
-		{"absent, with a file system", wants(formatted), []stack.There{{}},
-			[]string{"create volume db/0 of 10485760 bytes in pool p", "open volume db/0 in pool p", makeExt4, "finish volume db/0 in pool p"}},
-		{"left new", wants(formatted), []stack.There{{Volume: volume(12*mib, 12*mib, true)}},
-			[]string{"create volume db/0 of 10485760 bytes in pool p", "open volume db/0 in pool p", makeExt4, "finish volume db/0 in pool p"}},
-		{"left new with another size", wants(plain), []stack.There{{Volume: volume(40*mib, 0, true)}},
-			[]string{"create volume db/0 of 10485760 bytes in pool p", "open volume db/0 in pool p", "finish volume db/0 in pool p"}},
+		{
+			"absent", wants(plain),
+			[]stack.There{{}},
+			[]string{"create volume db/0 of 10485760 bytes in pool p", "open volume db/0 in pool p", "finish volume db/0 in pool p"},
+		},
+		{
+			"absent, with a file system", wants(formatted),
+			[]stack.There{{}},
+			[]string{"create volume db/0 of 10485760 bytes in pool p", "open volume db/0 in pool p", makeExt4, "finish volume db/0 in pool p"},
+		},
+		{
+			"left new", wants(formatted),
+			[]stack.There{{Volume: volume(12*mib, 12*mib, true)}},
+			[]string{"create volume db/0 of 10485760 bytes in pool p", "open volume db/0 in pool p", makeExt4, "finish volume db/0 in pool p"},
+		},
+		{
+			"left new with another size", wants(plain),
+			[]stack.There{{Volume: volume(40*mib, 0, true)}},
+			[]string{"create volume db/0 of 10485760 bytes in pool p", "open volume db/0 in pool p", "finish volume db/0 in pool p"},
+		},
 		{"finished and open", wants(formatted), []stack.There{{Volume: volume(12*mib, 12*mib, false)}}, nil},
 		{"finished, open and used", wants(formatted), []stack.There{{Volume: volume(12*mib, 12*mib, false), Holders: users}}, nil},
 		{"finished and closed", wants(formatted), []stack.There{{Volume: volume(12*mib, 0, false)}}, []string{"open volume db/0 in pool p"}},
-		{"too small", wants(formatted), []stack.There{{Volume: volume(8*mib, 8*mib, false)}},
-			[]string{"grow volume db/0 from 8388608 to 10485760 bytes in pool p"}},
-		{"too small and closed", wants(plain), []stack.There{{Volume: volume(8*mib, 0, false)}},
-			[]string{"grow volume db/0 from 8388608 to 10485760 bytes in pool p", "open volume db/0 in pool p"}},
+		{
+			"too small", wants(formatted),
+			[]stack.There{{Volume: volume(8*mib, 8*mib, false)}},
+			[]string{"grow volume db/0 from 8388608 to 10485760 bytes in pool p"},
+		},
+		{
+			"too small and closed", wants(plain),
+			[]stack.There{{Volume: volume(8*mib, 0, false)}},
+			[]string{"grow volume db/0 from 8388608 to 10485760 bytes in pool p", "open volume db/0 in pool p"},
+		},
 		{"device too small", wants(plain), []stack.There{{Volume: volume(12*mib, 8*mib, false)}}, []string{"open volume db/0 in pool p"}},
-		{"too large, after all else", wants(plain, plain), []stack.There{{Volume: volume(16*mib, 0, false)}, {}},
-			[]string{"open volume db/0 in pool p", "create volume db/1 of 10485760 bytes in pool p", "open volume db/1 in pool p", "finish volume db/1 in pool p",
-				"shrink volume db/0 from 16777216 to 10485760 bytes in pool p"}},
+		{
+			"too large, after all else", wants(plain, plain),
+			[]stack.There{{Volume: volume(16*mib, 0, false)}, {}},
+			[]string{
+				"open volume db/0 in pool p", "create volume db/1 of 10485760 bytes in pool p", "open volume db/1 in pool p", "finish volume db/1 in pool p",
+				"shrink volume db/0 from 16777216 to 10485760 bytes in pool p",
+			},
+		},
 		{"destroy nothing", gone(wants(plain, plain)), []stack.There{{}, {}}, nil},
-		{"destroy, one of them new and one absent", gone(wants(formatted, plain, plain)), []stack.There{{Volume: volume(8*mib, 8*mib, true)}, {}, {Volume: volume(8*mib, 0, false)}},
-			[]string{"close volume db/0 in pool p", "close volume db/2 in pool p", "remove volume db/0 in pool p", "remove volume db/2 in pool p"}},
-		{"destroy what was lost", gone(wants(plain)), []stack.There{{Volume: &pool.Volume{Size: mib, Granularity: mib, Lost: true, Device: pool.Device{Path: "/dev/x", Size: mib}}}},
-			[]string{"close volume db/0 in pool p", "remove volume db/0 in pool p"}},
+		{
+			"destroy, one of them new and one absent", gone(wants(formatted, plain, plain)),
+			[]stack.There{{Volume: volume(8*mib, 8*mib, true)}, {}, {Volume: volume(8*mib, 0, false)}},
+			[]string{"close volume db/0 in pool p", "close volume db/2 in pool p", "remove volume db/0 in pool p", "remove volume db/2 in pool p"},
+		},
+		{
+			"destroy what was lost", gone(wants(plain)),
+			[]stack.There{{Volume: &pool.Volume{Size: mib, Granularity: mib, Lost: true, Device: pool.Device{Path: "/dev/x", Size: mib}}}},
+			[]string{"close volume db/0 in pool p", "remove volume db/0 in pool p"},
+		},
 		{"existed and does", wants(stack.VolumeWant{Size: mib, Existing: true}), []stack.There{{Volume: volume(4*mib, 4*mib, false)}}, nil},
-		{"destroy one, keep the other", wants(stack.VolumeWant{Destroy: true}, plain), []stack.There{{Volume: volume(8*mib, 0, false)}, {Volume: volume(12*mib, 12*mib, false), Holders: users}},
-			[]string{"close volume db/0 in pool p", "remove volume db/0 in pool p"}},
+		{
+			"destroy one, keep the other", wants(stack.VolumeWant{Destroy: true}, plain),
+			[]stack.There{{Volume: volume(8*mib, 0, false)}, {Volume: volume(12*mib, 12*mib, false), Holders: users}},
+			[]string{"close volume db/0 in pool p", "remove volume db/0 in pool p"},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := stack.Plan(pooltest.NewMemory(pooltest.MemoryConfig{}), tc.want, tc.there)
@@ -89,8 +121,11 @@ func TestPlan(t *testing.T) {
 		there []stack.There
 		text  string
 	}{
-		{"used", gone(wants(plain, plain)), []stack.There{{Volume: volume(8*mib, 8*mib, false)}, {Volume: volume(8*mib, 8*mib, false), Holders: users}},
-			"volume db/1 is in use: mounted at /mnt (seen by pid 7)"},
+		{
+			"used", gone(wants(plain, plain)),
+			[]stack.There{{Volume: volume(8*mib, 8*mib, false)}, {Volume: volume(8*mib, 8*mib, false), Holders: users}},
+			"volume db/1 is in use: mounted at /mnt (seen by pid 7)",
+		},
 		{"one of many used", wants(plain, stack.VolumeWant{Destroy: true}), []stack.There{{}, {Volume: volume(8*mib, 8*mib, true), Holders: users}}, "volume db/1 is in use"},
 		{"unknown file system", wants(stack.VolumeWant{Size: mib, Filesystem: &stack.Filesystem{Type: "ntfs"}}), []stack.There{{}}, "use ext4, xfs or btrfs"},
 		{"bad option", wants(stack.VolumeWant{Size: mib, Filesystem: &stack.Filesystem{Type: "xfs", MkfsParams: "/dev/sda"}}), []stack.There{{}}, "is not an option"},

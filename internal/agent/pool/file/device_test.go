@@ -41,7 +41,7 @@ func newRig(t *testing.T, c file.Config, programs ...string) *rig {
 	must(t, r.Finish(t.Context(), db))
 	r.device = d.Path
 	t.Cleanup(func() { // After the uses of the test have ended.
-		must(t, open(t, file.Config{Dir: c.Dir, Thin: c.Thin}).Remove(context.Background(), db)) //nolint:usetesting // The test's own is over.
+		must(t, open(t, file.Config{Dir: c.Dir, Thin: c.Thin}).Remove(context.Background(), db))
 	})
 	return r
 }

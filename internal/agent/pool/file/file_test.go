@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // folder makes a pool's directory on a mounted filesystem.
 func folder(t *testing.T, mount string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(mount, "pool-")
+	dir, err := os.MkdirTemp(mount, "pool-") //nolint:usetesting // On that filesystem.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,19 +59,23 @@ func TestDriver(t *testing.T) {
 			}
 			mount := pooltest.Mount(t, tc.fstype, 1<<30)
 			pooltest.Suite{
-				New: func(t *testing.T) pooltest.Fixture {
-					dir := folder(t, mount)
-					return pooltest.Fixture{
-						Open:    func(t *testing.T) pool.Driver { return open(t, file.Config{Dir: dir, Thin: tc.thin}) },
-						Uses:    pooltest.DeviceUses(),
-						Foreign: func(t *testing.T) func(*testing.T) { return plant(t, dir) },
-					}
-				},
+				New:         func(t *testing.T) pooltest.Fixture { t.Helper(); return fixture(t, mount, tc.thin) },
 				Granularity: file.Granularity,
 				Thin:        tc.thin,
 				RealDevices: true,
 			}.Run(t)
 		})
+	}
+}
+
+// fixture makes an empty pool on a mounted filesystem.
+func fixture(t *testing.T, mount string, thin bool) pooltest.Fixture {
+	t.Helper()
+	dir := folder(t, mount)
+	return pooltest.Fixture{
+		Open:    func(t *testing.T) pool.Driver { t.Helper(); return open(t, file.Config{Dir: dir, Thin: thin}) },
+		Uses:    pooltest.DeviceUses(),
+		Foreign: func(t *testing.T) func(*testing.T) { t.Helper(); return plant(t, dir) },
 	}
 }
 

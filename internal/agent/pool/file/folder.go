@@ -165,7 +165,7 @@ func (f *folder) write(name string, content []byte) error {
 // open opens a file of the folder. Whatever its name leads to lies in the folder itself.
 func (f *folder) open(name string, flags int, mode uint64) (*os.File, error) {
 	fd, err := unix.Openat2(f.fd(), name, &unix.OpenHow{
-		Flags:   uint64(flags) | unix.O_CLOEXEC | unix.O_NOFOLLOW, //nolint:gosec // Constants above zero.
+		Flags:   uint64(flags) | unix.O_CLOEXEC | unix.O_NOFOLLOW,
 		Mode:    mode,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
 	})

@@ -84,8 +84,12 @@ func TestDirectoryThatCannotBeAPoolIsFaulty(t *testing.T) {
 
 func TestConfigurationThatCannotWorkIsRefused(t *testing.T) {
 	for _, c := range []file.Config{
-		{Name: "p", Node: "n", Dir: "relative"}, {Name: "p", Node: "n", Dir: "/a/../b"}, {Name: "p", Node: "n", Dir: "/"}, {Name: "p", Node: "n"},
-		{Node: "n", Dir: "/a"}, {Name: "p", Dir: "/a"},
+		{Name: "p", Node: "n", Dir: "relative"},
+		{Name: "p", Node: "n", Dir: "/a/../b"},
+		{Name: "p", Node: "n", Dir: "/"},
+		{Name: "p", Node: "n"},
+		{Node: "n", Dir: "/a"},
+		{Name: "p", Dir: "/a"},
 	} {
 		if _, err := file.New(c); err == nil {
 			t.Errorf("%+v was taken", c)

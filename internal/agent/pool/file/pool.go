@@ -101,7 +101,7 @@ func product(blocks uint64, unit int64) int64 {
 	if blocks > math.MaxInt64/uint64(unit) {
 		return math.MaxInt64
 	}
-	return int64(blocks) * unit //nolint:gosec // Compared above.
+	return int64(blocks) * unit
 }
 
 // Check implements pool.Checker by making and removing a small file.

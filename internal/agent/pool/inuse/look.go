@@ -138,7 +138,7 @@ func (l *looker) namespace(pid int) error {
 	}
 	l.seen[ns] = true
 	for _, m := range infos {
-		device := unix.Mkdev(uint32(m.Major), uint32(m.Minor)) //nolint:gosec // The kernel's own numbers.
+		device := unix.Mkdev(uint32(m.Major), uint32(m.Minor))
 		if m.Major == 0 {
 			// btrfs and others show a number of their own; the source then names the device.
 			var ok bool

@@ -50,7 +50,7 @@ func (s *Scanner) Scan(ctx context.Context) (*Table, error) {
 	p.callers++
 	if !s.running {
 		s.running = true
-		go s.run(limit) //nolint:gosec // A look is for all who wait for it, so it outlives the context of the one who began it.
+		go s.run(limit) //nolint:gosec,contextcheck // A look is for all who wait for it, so it outlives the context of the one who began it.
 	}
 	s.mu.Unlock()
 

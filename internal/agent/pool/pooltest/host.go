@@ -18,80 +18,80 @@ import (
 )
 
 // NeedHost skips a test that works on real block devices where that is not possible.
-func NeedHost(t testing.TB, programs ...string) {
-	t.Helper()
+func NeedHost(tb testing.TB, programs ...string) {
+	tb.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root for loop devices and mounts")
+		tb.Skip("needs root for loop devices and mounts")
 	}
 	if _, err := os.Stat("/dev/loop-control"); err != nil {
-		t.Skipf("needs loop devices: %v", err)
+		tb.Skipf("needs loop devices: %v", err)
 	}
 	for _, program := range programs {
-		if _, err := (&command.Exec{}).Run(t.Context(), command.Command{Program: "sh", Args: []string{"-c", `command -v "$1"`, "sh", program}}); err != nil {
-			t.Skipf("needs %s", program)
+		if _, err := (&command.Exec{}).Run(tb.Context(), command.Command{Program: "sh", Args: []string{"-c", `command -v "$1"`, "sh", program}}); err != nil {
+			tb.Skipf("needs %s", program)
 		}
 	}
 }
 
 // Run runs a program on the host and fails the test when it fails.
-func Run(t testing.TB, program string, args ...string) string {
-	t.Helper()
-	res, err := (&command.Exec{}).Run(t.Context(), command.Command{Program: program, Args: args})
+func Run(tb testing.TB, program string, args ...string) string {
+	tb.Helper()
+	res, err := (&command.Exec{}).Run(tb.Context(), command.Command{Program: program, Args: args})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return strings.TrimSpace(string(res.Stdout))
 }
 
 // Mount makes a filesystem of a type in a sparse file and mounts it for the test. It looks in the end that nothing is left of it.
-func Mount(t testing.TB, fstype string, size int64) (dir string) {
-	t.Helper()
+func Mount(tb testing.TB, fstype string, size int64) (dir string) {
+	tb.Helper()
 	// Short and without symbolic links, unlike some temporary directories.
 	base, err := os.MkdirTemp("/tmp", "holdfast-") //nolint:usetesting // Removed only when it was unmounted.
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	dir = filepath.Join(base, "mnt")
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if fstype == "tmpfs" {
 		if err := unix.Mount("tmpfs", dir, fstype, 0, ""); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	} else {
-		mountImage(t, filepath.Join(base, "image"), dir, fstype, size)
+		mountImage(tb, filepath.Join(base, "image"), dir, fstype, size)
 	}
-	t.Cleanup(func() {
-		left := loopsOver(t, dir)
+	tb.Cleanup(func() {
+		left := loopsOver(tb, dir)
 		if len(left) > 0 {
-			t.Errorf("loop devices are left: %v", left)
+			tb.Errorf("loop devices are left: %v", left)
 		}
 		for device := range left {
-			_, _ = (&command.Exec{}).Run(context.Background(), command.Command{Program: "losetup", Args: []string{"-d", device}}) //nolint:usetesting // The test's own is over.
+			_, _ = (&command.Exec{}).Run(context.Background(), command.Command{Program: "losetup", Args: []string{"-d", device}})
 		}
 		if err := unix.Unmount(dir, 0); err != nil {
-			t.Errorf("unmount %s, which is left behind: %v", dir, err)
+			tb.Errorf("unmount %s, which is left behind: %v", dir, err)
 			return
 		}
 		if err := os.RemoveAll(base); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return dir
 }
 
-func mountImage(t testing.TB, image, dir, fstype string, size int64) {
-	t.Helper()
-	f, err := os.Create(image) //nolint:gosec // Of the test.
+func mountImage(tb testing.TB, image, dir, fstype string, size int64) {
+	tb.Helper()
+	f, err := os.Create(image)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := f.Truncate(size); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	mkfs := map[string][]string{
 		"ext2":  {"mkfs.ext2", "-q", "-F", "-m", "0"},
@@ -99,16 +99,16 @@ func mountImage(t testing.TB, image, dir, fstype string, size int64) {
 		"xfs":   {"mkfs.xfs", "-q"},
 		"btrfs": {"mkfs.btrfs", "-q"},
 	}[fstype]
-	Run(t, mkfs[0], append(mkfs[1:], image)...)
-	Run(t, "mount", "-t", fstype, "-o", "loop", image, dir)
+	Run(tb, mkfs[0], append(mkfs[1:], image)...)
+	Run(tb, "mount", "-t", fstype, "-o", "loop", image, dir)
 }
 
 // loopsOver returns the loop devices that are bound to files in a folder, with the files.
-func loopsOver(t testing.TB, dir string) map[string]string {
-	t.Helper()
+func loopsOver(tb testing.TB, dir string) map[string]string {
+	tb.Helper()
 	loops, err := inuse.Loops("/sys")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	found := map[string]string{}
 	for _, loop := range loops {
@@ -122,14 +122,19 @@ func loopsOver(t testing.TB, dir string) map[string]string {
 // DeviceUses are the uses of a Fixture whose devices are real.
 func DeviceUses() map[pool.HolderKind]func(*testing.T, pool.ID, string) func() {
 	return map[pool.HolderKind]func(*testing.T, pool.ID, string) func(){
-		pool.Opened: func(t *testing.T, _ pool.ID, device string) func() { return OpenElsewhere(t, device) },
+		pool.Opened: func(t *testing.T, _ pool.ID, device string) func() {
+			t.Helper()
+			return OpenElsewhere(t, device)
+		},
 		pool.Mounted: func(t *testing.T, _ pool.ID, device string) func() {
+			t.Helper()
 			Run(t, "mkfs.ext4", "-q", "-F", device)
 			dir := t.TempDir()
 			Run(t, "mount", device, dir)
 			return once(t, func() { Run(t, "umount", dir) })
 		},
 		pool.Stacked: func(t *testing.T, _ pool.ID, device string) func() {
+			t.Helper()
 			above := Run(t, "losetup", "-f", "--show", device)
 			return once(t, func() { Run(t, "losetup", "-d", above) })
 		},
@@ -164,7 +169,7 @@ func InShell(t *testing.T, script, path string) (stop func()) {
 	if err := unix.Mkfifo(ready, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // It must last through the cleanup of the test.
+	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -172,12 +177,12 @@ func InShell(t *testing.T, script, path string) (stop func()) {
 		if ctx.Err() == nil {
 			t.Errorf("the script ended by itself: %v", err)
 			// Whoever waits at the pipe shall not wait for ever.
-			if f, err := os.OpenFile(ready, os.O_WRONLY|unix.O_NONBLOCK, 0); err == nil { //nolint:gosec // Of the test.
+			if f, err := os.OpenFile(ready, os.O_WRONLY|unix.O_NONBLOCK, 0); err == nil {
 				_ = f.Close()
 			}
 		}
 	}()
-	if text, err := os.ReadFile(ready); err != nil || len(text) == 0 { //nolint:gosec // Of the test.
+	if text, err := os.ReadFile(ready); err != nil || len(text) == 0 {
 		t.Fatalf("the script did not become ready: %v", err)
 	}
 	return once(t, func() {

@@ -103,13 +103,13 @@ func testSizes(t *testing.T, u *subject) {
 
 func testImpossibleSizes(t *testing.T, u *subject) {
 	for _, size := range []int64{0, -1, math.MinInt64, math.MaxInt64} {
-		wantError[*pool.SizeError](t, "create", u.d.Create(t.Context(), db(0), size))
+		_ = wantError[*pool.SizeError](t, "create", u.d.Create(t.Context(), db(0), size))
 		u.absent(t, db(0))
 	}
 	u.create(t, db(0), MiB)
 	u.finish(t, db(0))
 	for _, size := range []int64{0, -1, math.MaxInt64} {
-		wantError[*pool.SizeError](t, "grow", u.d.Grow(t.Context(), db(0), size))
+		_ = wantError[*pool.SizeError](t, "grow", u.d.Grow(t.Context(), db(0), size))
 	}
 	// Large, but a number: whatever the pool says to it, it leaves nothing.
 	if err := u.d.Create(t.Context(), db(1), 1<<62); err != nil {
@@ -176,7 +176,7 @@ func testContent(t *testing.T, u *subject) {
 }
 
 func writeDevice(path string, content []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0) //nolint:gosec // The device under test.
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func writeDevice(path string, content []byte) error {
 }
 
 func readDevice(path string, n int) ([]byte, error) {
-	f, err := os.Open(path) //nolint:gosec // The device under test.
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -261,8 +261,20 @@ func testGrow(t *testing.T, u *subject) {
 
 func testInvalidNames(t *testing.T, u *subject) {
 	for _, id := range []pool.ID{
-		{}, {Resource: "../../etc/x"}, {Resource: "a/b"}, {Resource: ".."}, {Resource: "."}, {Resource: "a b"}, {Resource: "a\x00"}, {Resource: "-a"},
-		{Resource: "9a"}, {Resource: "ä"}, {Resource: "a.b"}, {Resource: "db", Volume: -1}, {Resource: "db", Volume: 65535}, {Resource: strings.Repeat("a", 49)},
+		{},
+		{Resource: "../../etc/x"},
+		{Resource: "a/b"},
+		{Resource: ".."},
+		{Resource: "."},
+		{Resource: "a b"},
+		{Resource: "a\x00"},
+		{Resource: "-a"},
+		{Resource: "9a"},
+		{Resource: "ä"},
+		{Resource: "a.b"},
+		{Resource: "db", Volume: -1},
+		{Resource: "db", Volume: 65535},
+		{Resource: strings.Repeat("a", 49)},
 	} {
 		_, openErr := u.d.Open(t.Context(), id)
 		_, _, findErr := pool.Find(t.Context(), u.d, id)
@@ -317,7 +329,7 @@ func testCase(t *testing.T, u *subject) {
 	if n := len(u.list(t)); n != 1 {
 		t.Errorf("%d volumes are listed, want 1", n)
 	}
-	wantError[*pool.ExistsError](t, "create", u.d.Create(t.Context(), upper, MiB))
+	_ = wantError[*pool.ExistsError](t, "create", u.d.Create(t.Context(), upper, MiB))
 	u.remove(t, upper)
 	u.absent(t, db(0))
 }

@@ -156,8 +156,7 @@ func live(ctx context.Context, d pool.Driver, id pool.ID, device *string) error 
 	if err := d.Create(ctx, id, MiB); err != nil {
 		return fmt.Errorf("create %s: %w", id, err)
 	}
-	dev, err := d.Open(ctx, id)
-	if err != nil {
+	if _, err := d.Open(ctx, id); err != nil {
 		return fmt.Errorf("open %s: %w", id, err)
 	}
 	if err := d.Finish(ctx, id); err != nil {
@@ -169,7 +168,8 @@ func live(ctx context.Context, d pool.Driver, id pool.ID, device *string) error 
 	if err := d.Close(ctx, id); err != nil {
 		return fmt.Errorf("close %s: %w", id, err)
 	}
-	if dev, err = d.Open(ctx, id); err != nil {
+	dev, err := d.Open(ctx, id)
+	if err != nil {
 		return fmt.Errorf("open %s again: %w", id, err)
 	}
 	v, ok, err := pool.Find(ctx, d, id)
