@@ -82,7 +82,7 @@ func (x ResourceStatus_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ResourceStatus_State.Descriptor instead.
 func (ResourceStatus_State) EnumDescriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{8, 0}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{11, 0}
 }
 
 type Failure_Reason int32
@@ -140,7 +140,171 @@ func (x Failure_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Failure_Reason.Descriptor instead.
 func (Failure_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{10, 0}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{13, 0}
+}
+
+type JoinRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Secret        string                 `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`   // of the join token
+	Request       []byte                 `protobuf:"bytes,3,opt,name=request,proto3" json:"request,omitempty"` // PKCS #10, DER; only its public key is taken over
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JoinRequest) Reset() {
+	*x = JoinRequest{}
+	mi := &file_agentpb_agent_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JoinRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JoinRequest) ProtoMessage() {}
+
+func (x *JoinRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
+func (*JoinRequest) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *JoinRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *JoinRequest) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+func (x *JoinRequest) GetRequest() []byte {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+type RenewRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Request       []byte                 `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"` // as in JoinRequest
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewRequest) Reset() {
+	*x = RenewRequest{}
+	mi := &file_agentpb_agent_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewRequest) ProtoMessage() {}
+
+func (x *RenewRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewRequest.ProtoReflect.Descriptor instead.
+func (*RenewRequest) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RenewRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *RenewRequest) GetRequest() []byte {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+type Certified struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Certificate   []byte                 `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"` // of the node, DER
+	Authorities   [][]byte               `protobuf:"bytes,2,rep,name=authorities,proto3" json:"authorities,omitempty"` // that the agent shall trust from now on, DER
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Certified) Reset() {
+	*x = Certified{}
+	mi := &file_agentpb_agent_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Certified) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Certified) ProtoMessage() {}
+
+func (x *Certified) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Certified.ProtoReflect.Descriptor instead.
+func (*Certified) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Certified) GetCertificate() []byte {
+	if x != nil {
+		return x.Certificate
+	}
+	return nil
+}
+
+func (x *Certified) GetAuthorities() [][]byte {
+	if x != nil {
+		return x.Authorities
+	}
+	return nil
 }
 
 type Hello struct {
@@ -161,7 +325,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_agentpb_agent_proto_msgTypes[0]
+	mi := &file_agentpb_agent_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -173,7 +337,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[0]
+	mi := &file_agentpb_agent_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -186,7 +350,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{0}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Hello) GetNode() string {
@@ -281,7 +445,7 @@ type Assignments struct {
 
 func (x *Assignments) Reset() {
 	*x = Assignments{}
-	mi := &file_agentpb_agent_proto_msgTypes[1]
+	mi := &file_agentpb_agent_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -293,7 +457,7 @@ func (x *Assignments) String() string {
 func (*Assignments) ProtoMessage() {}
 
 func (x *Assignments) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[1]
+	mi := &file_agentpb_agent_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -306,7 +470,7 @@ func (x *Assignments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignments.ProtoReflect.Descriptor instead.
 func (*Assignments) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{1}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Assignments) GetSession() string {
@@ -390,7 +554,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_agentpb_agent_proto_msgTypes[2]
+	mi := &file_agentpb_agent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -402,7 +566,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[2]
+	mi := &file_agentpb_agent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -415,7 +579,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{2}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Pool) GetName() string {
@@ -453,7 +617,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_agentpb_agent_proto_msgTypes[3]
+	mi := &file_agentpb_agent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -465,7 +629,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[3]
+	mi := &file_agentpb_agent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -478,7 +642,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{3}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Resource) GetName() string {
@@ -529,7 +693,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_agentpb_agent_proto_msgTypes[4]
+	mi := &file_agentpb_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -541,7 +705,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[4]
+	mi := &file_agentpb_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -554,7 +718,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{4}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Volume) GetNumber() int32 {
@@ -602,7 +766,7 @@ type Filesystem struct {
 
 func (x *Filesystem) Reset() {
 	*x = Filesystem{}
-	mi := &file_agentpb_agent_proto_msgTypes[5]
+	mi := &file_agentpb_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -614,7 +778,7 @@ func (x *Filesystem) String() string {
 func (*Filesystem) ProtoMessage() {}
 
 func (x *Filesystem) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[5]
+	mi := &file_agentpb_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -627,7 +791,7 @@ func (x *Filesystem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filesystem.ProtoReflect.Descriptor instead.
 func (*Filesystem) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{5}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Filesystem) GetType() string {
@@ -657,7 +821,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_agentpb_agent_proto_msgTypes[6]
+	mi := &file_agentpb_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -669,7 +833,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[6]
+	mi := &file_agentpb_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -682,7 +846,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{6}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReportRequest) GetNode() string {
@@ -730,7 +894,7 @@ type ReportReply struct {
 
 func (x *ReportReply) Reset() {
 	*x = ReportReply{}
-	mi := &file_agentpb_agent_proto_msgTypes[7]
+	mi := &file_agentpb_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -742,7 +906,7 @@ func (x *ReportReply) String() string {
 func (*ReportReply) ProtoMessage() {}
 
 func (x *ReportReply) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[7]
+	mi := &file_agentpb_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -755,7 +919,7 @@ func (x *ReportReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportReply.ProtoReflect.Descriptor instead.
 func (*ReportReply) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{7}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReportReply) GetUnknownSession() bool {
@@ -778,7 +942,7 @@ type ResourceStatus struct {
 
 func (x *ResourceStatus) Reset() {
 	*x = ResourceStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[8]
+	mi := &file_agentpb_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -790,7 +954,7 @@ func (x *ResourceStatus) String() string {
 func (*ResourceStatus) ProtoMessage() {}
 
 func (x *ResourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[8]
+	mi := &file_agentpb_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -803,7 +967,7 @@ func (x *ResourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceStatus.ProtoReflect.Descriptor instead.
 func (*ResourceStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{8}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ResourceStatus) GetName() string {
@@ -857,7 +1021,7 @@ type VolumeStatus struct {
 
 func (x *VolumeStatus) Reset() {
 	*x = VolumeStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[9]
+	mi := &file_agentpb_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -869,7 +1033,7 @@ func (x *VolumeStatus) String() string {
 func (*VolumeStatus) ProtoMessage() {}
 
 func (x *VolumeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[9]
+	mi := &file_agentpb_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -882,7 +1046,7 @@ func (x *VolumeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeStatus.ProtoReflect.Descriptor instead.
 func (*VolumeStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{9}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *VolumeStatus) GetNumber() int32 {
@@ -954,7 +1118,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_agentpb_agent_proto_msgTypes[10]
+	mi := &file_agentpb_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1130,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[10]
+	mi := &file_agentpb_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +1143,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{10}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Failure) GetStep() string {
@@ -1033,7 +1197,7 @@ type PoolStatus struct {
 
 func (x *PoolStatus) Reset() {
 	*x = PoolStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[11]
+	mi := &file_agentpb_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1045,7 +1209,7 @@ func (x *PoolStatus) String() string {
 func (*PoolStatus) ProtoMessage() {}
 
 func (x *PoolStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[11]
+	mi := &file_agentpb_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1058,7 +1222,7 @@ func (x *PoolStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolStatus.ProtoReflect.Descriptor instead.
 func (*PoolStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{11}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PoolStatus) GetName() string {
@@ -1132,7 +1296,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_agentpb_agent_proto_msgTypes[12]
+	mi := &file_agentpb_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1144,7 +1308,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[12]
+	mi := &file_agentpb_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1157,7 +1321,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{12}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Ask) GetId() string {
@@ -1222,7 +1386,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_agentpb_agent_proto_msgTypes[13]
+	mi := &file_agentpb_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1398,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[13]
+	mi := &file_agentpb_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1411,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{13}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AnswerRequest) GetNode() string {
@@ -1300,7 +1464,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_agentpb_agent_proto_msgTypes[14]
+	mi := &file_agentpb_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1476,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[14]
+	mi := &file_agentpb_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,14 +1489,24 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{14}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{17}
 }
 
 var File_agentpb_agent_proto protoreflect.FileDescriptor
 
 const file_agentpb_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x13agentpb/agent.proto\x12\x11holdfast.agent.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb0\x04\n" +
+	"\x13agentpb/agent.proto\x12\x11holdfast.agent.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"S\n" +
+	"\vJoinRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
+	"\x06secret\x18\x02 \x01(\tR\x06secret\x12\x18\n" +
+	"\arequest\x18\x03 \x01(\fR\arequest\"<\n" +
+	"\fRenewRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
+	"\arequest\x18\x02 \x01(\fR\arequest\"O\n" +
+	"\tCertified\x12 \n" +
+	"\vcertificate\x18\x01 \x01(\fR\vcertificate\x12 \n" +
+	"\vauthorities\x18\x02 \x03(\fR\vauthorities\"\xb0\x04\n" +
 	"\x05Hello\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1a\n" +
 	"\bprotocol\x18\x02 \x01(\rR\bprotocol\x12\x18\n" +
@@ -1480,7 +1654,10 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\x05Agent\x12E\n" +
 	"\aSession\x12\x18.holdfast.agent.v1.Hello\x1a\x1e.holdfast.agent.v1.Assignments0\x01\x12J\n" +
 	"\x06Report\x12 .holdfast.agent.v1.ReportRequest\x1a\x1e.holdfast.agent.v1.ReportReply\x12J\n" +
-	"\x06Answer\x12 .holdfast.agent.v1.AnswerRequest\x1a\x1e.holdfast.agent.v1.AnswerReplyB2Z0github.com/holdfast-storage/holdfast/api/agentpbb\x06proto3"
+	"\x06Answer\x12 .holdfast.agent.v1.AnswerRequest\x1a\x1e.holdfast.agent.v1.AnswerReply2\x98\x01\n" +
+	"\bIdentity\x12D\n" +
+	"\x04Join\x12\x1e.holdfast.agent.v1.JoinRequest\x1a\x1c.holdfast.agent.v1.Certified\x12F\n" +
+	"\x05Renew\x12\x1f.holdfast.agent.v1.RenewRequest\x1a\x1c.holdfast.agent.v1.CertifiedB2Z0github.com/holdfast-storage/holdfast/api/agentpbb\x06proto3"
 
 var (
 	file_agentpb_agent_proto_rawDescOnce sync.Once
@@ -1495,59 +1672,66 @@ func file_agentpb_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agentpb_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_agentpb_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_agentpb_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_agentpb_agent_proto_goTypes = []any{
 	(ResourceStatus_State)(0),     // 0: holdfast.agent.v1.ResourceStatus.State
 	(Failure_Reason)(0),           // 1: holdfast.agent.v1.Failure.Reason
-	(*Hello)(nil),                 // 2: holdfast.agent.v1.Hello
-	(*Assignments)(nil),           // 3: holdfast.agent.v1.Assignments
-	(*Pool)(nil),                  // 4: holdfast.agent.v1.Pool
-	(*Resource)(nil),              // 5: holdfast.agent.v1.Resource
-	(*Volume)(nil),                // 6: holdfast.agent.v1.Volume
-	(*Filesystem)(nil),            // 7: holdfast.agent.v1.Filesystem
-	(*ReportRequest)(nil),         // 8: holdfast.agent.v1.ReportRequest
-	(*ReportReply)(nil),           // 9: holdfast.agent.v1.ReportReply
-	(*ResourceStatus)(nil),        // 10: holdfast.agent.v1.ResourceStatus
-	(*VolumeStatus)(nil),          // 11: holdfast.agent.v1.VolumeStatus
-	(*Failure)(nil),               // 12: holdfast.agent.v1.Failure
-	(*PoolStatus)(nil),            // 13: holdfast.agent.v1.PoolStatus
-	(*Ask)(nil),                   // 14: holdfast.agent.v1.Ask
-	(*AnswerRequest)(nil),         // 15: holdfast.agent.v1.AnswerRequest
-	(*AnswerReply)(nil),           // 16: holdfast.agent.v1.AnswerReply
-	nil,                           // 17: holdfast.agent.v1.Hello.UnsupportedProvidersEntry
-	nil,                           // 18: holdfast.agent.v1.Hello.UnsupportedLayersEntry
-	nil,                           // 19: holdfast.agent.v1.Pool.PropsEntry
-	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*JoinRequest)(nil),           // 2: holdfast.agent.v1.JoinRequest
+	(*RenewRequest)(nil),          // 3: holdfast.agent.v1.RenewRequest
+	(*Certified)(nil),             // 4: holdfast.agent.v1.Certified
+	(*Hello)(nil),                 // 5: holdfast.agent.v1.Hello
+	(*Assignments)(nil),           // 6: holdfast.agent.v1.Assignments
+	(*Pool)(nil),                  // 7: holdfast.agent.v1.Pool
+	(*Resource)(nil),              // 8: holdfast.agent.v1.Resource
+	(*Volume)(nil),                // 9: holdfast.agent.v1.Volume
+	(*Filesystem)(nil),            // 10: holdfast.agent.v1.Filesystem
+	(*ReportRequest)(nil),         // 11: holdfast.agent.v1.ReportRequest
+	(*ReportReply)(nil),           // 12: holdfast.agent.v1.ReportReply
+	(*ResourceStatus)(nil),        // 13: holdfast.agent.v1.ResourceStatus
+	(*VolumeStatus)(nil),          // 14: holdfast.agent.v1.VolumeStatus
+	(*Failure)(nil),               // 15: holdfast.agent.v1.Failure
+	(*PoolStatus)(nil),            // 16: holdfast.agent.v1.PoolStatus
+	(*Ask)(nil),                   // 17: holdfast.agent.v1.Ask
+	(*AnswerRequest)(nil),         // 18: holdfast.agent.v1.AnswerRequest
+	(*AnswerReply)(nil),           // 19: holdfast.agent.v1.AnswerReply
+	nil,                           // 20: holdfast.agent.v1.Hello.UnsupportedProvidersEntry
+	nil,                           // 21: holdfast.agent.v1.Hello.UnsupportedLayersEntry
+	nil,                           // 22: holdfast.agent.v1.Pool.PropsEntry
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
 }
 var file_agentpb_agent_proto_depIdxs = []int32{
-	17, // 0: holdfast.agent.v1.Hello.unsupported_providers:type_name -> holdfast.agent.v1.Hello.UnsupportedProvidersEntry
-	18, // 1: holdfast.agent.v1.Hello.unsupported_layers:type_name -> holdfast.agent.v1.Hello.UnsupportedLayersEntry
-	4,  // 2: holdfast.agent.v1.Assignments.pools:type_name -> holdfast.agent.v1.Pool
-	5,  // 3: holdfast.agent.v1.Assignments.resources:type_name -> holdfast.agent.v1.Resource
-	14, // 4: holdfast.agent.v1.Assignments.asks:type_name -> holdfast.agent.v1.Ask
-	20, // 5: holdfast.agent.v1.Assignments.heartbeat:type_name -> google.protobuf.Duration
-	19, // 6: holdfast.agent.v1.Pool.props:type_name -> holdfast.agent.v1.Pool.PropsEntry
-	6,  // 7: holdfast.agent.v1.Resource.volumes:type_name -> holdfast.agent.v1.Volume
-	7,  // 8: holdfast.agent.v1.Volume.filesystem:type_name -> holdfast.agent.v1.Filesystem
-	10, // 9: holdfast.agent.v1.ReportRequest.resources:type_name -> holdfast.agent.v1.ResourceStatus
-	13, // 10: holdfast.agent.v1.ReportRequest.pools:type_name -> holdfast.agent.v1.PoolStatus
+	20, // 0: holdfast.agent.v1.Hello.unsupported_providers:type_name -> holdfast.agent.v1.Hello.UnsupportedProvidersEntry
+	21, // 1: holdfast.agent.v1.Hello.unsupported_layers:type_name -> holdfast.agent.v1.Hello.UnsupportedLayersEntry
+	7,  // 2: holdfast.agent.v1.Assignments.pools:type_name -> holdfast.agent.v1.Pool
+	8,  // 3: holdfast.agent.v1.Assignments.resources:type_name -> holdfast.agent.v1.Resource
+	17, // 4: holdfast.agent.v1.Assignments.asks:type_name -> holdfast.agent.v1.Ask
+	23, // 5: holdfast.agent.v1.Assignments.heartbeat:type_name -> google.protobuf.Duration
+	22, // 6: holdfast.agent.v1.Pool.props:type_name -> holdfast.agent.v1.Pool.PropsEntry
+	9,  // 7: holdfast.agent.v1.Resource.volumes:type_name -> holdfast.agent.v1.Volume
+	10, // 8: holdfast.agent.v1.Volume.filesystem:type_name -> holdfast.agent.v1.Filesystem
+	13, // 9: holdfast.agent.v1.ReportRequest.resources:type_name -> holdfast.agent.v1.ResourceStatus
+	16, // 10: holdfast.agent.v1.ReportRequest.pools:type_name -> holdfast.agent.v1.PoolStatus
 	0,  // 11: holdfast.agent.v1.ResourceStatus.state:type_name -> holdfast.agent.v1.ResourceStatus.State
-	11, // 12: holdfast.agent.v1.ResourceStatus.volumes:type_name -> holdfast.agent.v1.VolumeStatus
-	12, // 13: holdfast.agent.v1.ResourceStatus.failure:type_name -> holdfast.agent.v1.Failure
+	14, // 12: holdfast.agent.v1.ResourceStatus.volumes:type_name -> holdfast.agent.v1.VolumeStatus
+	15, // 13: holdfast.agent.v1.ResourceStatus.failure:type_name -> holdfast.agent.v1.Failure
 	1,  // 14: holdfast.agent.v1.Failure.reason:type_name -> holdfast.agent.v1.Failure.Reason
-	21, // 15: holdfast.agent.v1.Failure.next_try:type_name -> google.protobuf.Timestamp
-	4,  // 16: holdfast.agent.v1.Ask.check_pool:type_name -> holdfast.agent.v1.Pool
-	12, // 17: holdfast.agent.v1.AnswerRequest.failure:type_name -> holdfast.agent.v1.Failure
-	13, // 18: holdfast.agent.v1.AnswerRequest.pool:type_name -> holdfast.agent.v1.PoolStatus
-	2,  // 19: holdfast.agent.v1.Agent.Session:input_type -> holdfast.agent.v1.Hello
-	8,  // 20: holdfast.agent.v1.Agent.Report:input_type -> holdfast.agent.v1.ReportRequest
-	15, // 21: holdfast.agent.v1.Agent.Answer:input_type -> holdfast.agent.v1.AnswerRequest
-	3,  // 22: holdfast.agent.v1.Agent.Session:output_type -> holdfast.agent.v1.Assignments
-	9,  // 23: holdfast.agent.v1.Agent.Report:output_type -> holdfast.agent.v1.ReportReply
-	16, // 24: holdfast.agent.v1.Agent.Answer:output_type -> holdfast.agent.v1.AnswerReply
-	22, // [22:25] is the sub-list for method output_type
-	19, // [19:22] is the sub-list for method input_type
+	24, // 15: holdfast.agent.v1.Failure.next_try:type_name -> google.protobuf.Timestamp
+	7,  // 16: holdfast.agent.v1.Ask.check_pool:type_name -> holdfast.agent.v1.Pool
+	15, // 17: holdfast.agent.v1.AnswerRequest.failure:type_name -> holdfast.agent.v1.Failure
+	16, // 18: holdfast.agent.v1.AnswerRequest.pool:type_name -> holdfast.agent.v1.PoolStatus
+	5,  // 19: holdfast.agent.v1.Agent.Session:input_type -> holdfast.agent.v1.Hello
+	11, // 20: holdfast.agent.v1.Agent.Report:input_type -> holdfast.agent.v1.ReportRequest
+	18, // 21: holdfast.agent.v1.Agent.Answer:input_type -> holdfast.agent.v1.AnswerRequest
+	2,  // 22: holdfast.agent.v1.Identity.Join:input_type -> holdfast.agent.v1.JoinRequest
+	3,  // 23: holdfast.agent.v1.Identity.Renew:input_type -> holdfast.agent.v1.RenewRequest
+	6,  // 24: holdfast.agent.v1.Agent.Session:output_type -> holdfast.agent.v1.Assignments
+	12, // 25: holdfast.agent.v1.Agent.Report:output_type -> holdfast.agent.v1.ReportReply
+	19, // 26: holdfast.agent.v1.Agent.Answer:output_type -> holdfast.agent.v1.AnswerReply
+	4,  // 27: holdfast.agent.v1.Identity.Join:output_type -> holdfast.agent.v1.Certified
+	4,  // 28: holdfast.agent.v1.Identity.Renew:output_type -> holdfast.agent.v1.Certified
+	24, // [24:29] is the sub-list for method output_type
+	19, // [19:24] is the sub-list for method input_type
 	19, // [19:19] is the sub-list for extension type_name
 	19, // [19:19] is the sub-list for extension extendee
 	0,  // [0:19] is the sub-list for field type_name
@@ -1558,9 +1742,9 @@ func file_agentpb_agent_proto_init() {
 	if File_agentpb_agent_proto != nil {
 		return
 	}
-	file_agentpb_agent_proto_msgTypes[9].OneofWrappers = []any{}
-	file_agentpb_agent_proto_msgTypes[11].OneofWrappers = []any{}
-	file_agentpb_agent_proto_msgTypes[12].OneofWrappers = []any{
+	file_agentpb_agent_proto_msgTypes[12].OneofWrappers = []any{}
+	file_agentpb_agent_proto_msgTypes[14].OneofWrappers = []any{}
+	file_agentpb_agent_proto_msgTypes[15].OneofWrappers = []any{
 		(*Ask_CheckPool)(nil),
 		(*Ask_Holders)(nil),
 	}
@@ -1570,9 +1754,9 @@ func file_agentpb_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agentpb_agent_proto_rawDesc), len(file_agentpb_agent_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   18,
+			NumMessages:   21,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_agentpb_agent_proto_goTypes,
 		DependencyIndexes: file_agentpb_agent_proto_depIdxs,

@@ -220,3 +220,163 @@ var Agent_ServiceDesc = grpc.ServiceDesc{
 	},
 	Metadata: "agentpb/agent.proto",
 }
+
+const (
+	Identity_Join_FullMethodName  = "/holdfast.agent.v1.Identity/Join"
+	Identity_Renew_FullMethodName = "/holdfast.agent.v1.Identity/Renew"
+)
+
+// IdentityClient is the client API for Identity service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Identity gives agents the certificates by which the controller knows them.
+//
+// Join alone is served without a certificate; everything else, of every service, needs one of
+// the node that it is about.
+type IdentityClient interface {
+	// Join makes the caller the agent of a node. Certificates of those who joined as that node
+	// before it are refused from then on. It may be repeated with the same request, also when
+	// its answer was lost. UNAUTHENTICATED: the token is not valid for the node;
+	// PERMISSION_DENIED: it was used or has expired; both are for good.
+	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*Certified, error)
+	// Renew replaces the certificate of the calling agent.
+	Renew(ctx context.Context, in *RenewRequest, opts ...grpc.CallOption) (*Certified, error)
+}
+
+type identityClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewIdentityClient(cc grpc.ClientConnInterface) IdentityClient {
+	return &identityClient{cc}
+}
+
+func (c *identityClient) Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*Certified, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Certified)
+	err := c.cc.Invoke(ctx, Identity_Join_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *identityClient) Renew(ctx context.Context, in *RenewRequest, opts ...grpc.CallOption) (*Certified, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Certified)
+	err := c.cc.Invoke(ctx, Identity_Renew_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// IdentityServer is the server API for Identity service.
+// All implementations must embed UnimplementedIdentityServer
+// for forward compatibility.
+//
+// Identity gives agents the certificates by which the controller knows them.
+//
+// Join alone is served without a certificate; everything else, of every service, needs one of
+// the node that it is about.
+type IdentityServer interface {
+	// Join makes the caller the agent of a node. Certificates of those who joined as that node
+	// before it are refused from then on. It may be repeated with the same request, also when
+	// its answer was lost. UNAUTHENTICATED: the token is not valid for the node;
+	// PERMISSION_DENIED: it was used or has expired; both are for good.
+	Join(context.Context, *JoinRequest) (*Certified, error)
+	// Renew replaces the certificate of the calling agent.
+	Renew(context.Context, *RenewRequest) (*Certified, error)
+	mustEmbedUnimplementedIdentityServer()
+}
+
+// UnimplementedIdentityServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedIdentityServer struct{}
+
+func (UnimplementedIdentityServer) Join(context.Context, *JoinRequest) (*Certified, error) {
+	return nil, status.Error(codes.Unimplemented, "method Join not implemented")
+}
+func (UnimplementedIdentityServer) Renew(context.Context, *RenewRequest) (*Certified, error) {
+	return nil, status.Error(codes.Unimplemented, "method Renew not implemented")
+}
+func (UnimplementedIdentityServer) mustEmbedUnimplementedIdentityServer() {}
+func (UnimplementedIdentityServer) testEmbeddedByValue()                  {}
+
+// UnsafeIdentityServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to IdentityServer will
+// result in compilation errors.
+type UnsafeIdentityServer interface {
+	mustEmbedUnimplementedIdentityServer()
+}
+
+func RegisterIdentityServer(s grpc.ServiceRegistrar, srv IdentityServer) {
+	// If the following call panics, it indicates UnimplementedIdentityServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&Identity_ServiceDesc, srv)
+}
+
+func _Identity_Join_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(JoinRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(IdentityServer).Join(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Identity_Join_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(IdentityServer).Join(ctx, req.(*JoinRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Identity_Renew_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RenewRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(IdentityServer).Renew(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Identity_Renew_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(IdentityServer).Renew(ctx, req.(*RenewRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// Identity_ServiceDesc is the grpc.ServiceDesc for Identity service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var Identity_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "holdfast.agent.v1.Identity",
+	HandlerType: (*IdentityServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Join",
+			Handler:    _Identity_Join_Handler,
+		},
+		{
+			MethodName: "Renew",
+			Handler:    _Identity_Renew_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
+	Metadata: "agentpb/agent.proto",
+}
