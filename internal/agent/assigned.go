@@ -6,6 +6,7 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -27,6 +28,10 @@ type assigned struct {
 
 	// identities are the marks that pools and strays were seen to carry.
 	identities map[model.PoolKey]string
+
+	// made are the volumes that were there once, and the pools that they were in. One of them
+	// that is missing is lost: an empty one in its place would pass for it.
+	made map[model.DefinitionKey]map[int32]model.PoolKey
 }
 
 // delta is what assignments changed.
@@ -55,6 +60,7 @@ func newAssigned() *assigned {
 		strays:    map[model.PoolKey]*agentpb.Pool{},
 
 		identities: map[model.PoolKey]string{},
+		made:       map[model.DefinitionKey]map[int32]model.PoolKey{},
 	}
 }
 
@@ -155,6 +161,7 @@ func (s *assigned) dropResource(k model.DefinitionKey, d *delta) {
 		return
 	}
 	delete(s.resources, k)
+	delete(s.made, k)
 	d.goneResources = append(d.goneResources, k)
 }
 
@@ -165,6 +172,38 @@ func samePlace(a, b *agentpb.Pool) bool {
 		return at
 	}
 	return a.GetProvider() == b.GetProvider() && place(a) == place(b)
+}
+
+// madeIn tells whether a volume was there once in the pool that it is assigned to.
+func (s *assigned) madeIn(k model.DefinitionKey, v *agentpb.Volume) bool {
+	in, made := s.made[k][v.GetNumber()]
+	return made && in == poolKey(v.GetPool())
+}
+
+// saw notes which of the volumes of r were seen to be there after all steps succeeded. It
+// returns whether that is news.
+func (s *assigned) saw(k model.DefinitionKey, r *agentpb.Resource, there []*agentpb.VolumeStatus) (news bool) {
+	if r.GetDestroy() {
+		_, news = s.made[k]
+		delete(s.made, k)
+		return news
+	}
+	for _, v := range r.GetVolumes() {
+		exists := slices.ContainsFunc(there, func(t *agentpb.VolumeStatus) bool { return t.GetNumber() == v.GetNumber() })
+		switch made := s.madeIn(k, v); {
+		case !exists && v.GetDestroy():
+			_, was := s.made[k][v.GetNumber()]
+			news = news || was
+			delete(s.made[k], v.GetNumber())
+		case exists && !made && !v.GetDestroy() && v.GetPool() != "":
+			news = true
+			if s.made[k] == nil {
+				s.made[k] = map[int32]model.PoolKey{}
+			}
+			s.made[k][v.GetNumber()] = poolKey(v.GetPool())
+		}
+	}
+	return news
 }
 
 // full returns the set as one message, for the disk.

@@ -126,7 +126,7 @@ func FuzzSavedFile(f *testing.F) {
 			Full: true, ResultsIn: "7", Pools: []*agentpb.Pool{{Name: "pool1", Provider: "FILE"}},
 			Resources: []*agentpb.Resource{{Name: "r1", Generation: 3, Volumes: []*agentpb.Volume{{Pool: "pool1", Size: 4096}}}},
 		},
-		strays: &agentpb.Assignments{}, identities: &structpb.Struct{},
+		strays: &agentpb.Assignments{}, identities: &structpb.Struct{}, made: &agentpb.Assignments{},
 	}
 	whole, err := s.marshal("n1")
 	if err != nil {

@@ -56,10 +56,6 @@ type Want struct {
 	Resource string
 	Destroy  bool // all volumes named here are to go
 
-	// ExistingOnly forbids to make volumes: one that is not there is an error. It is set as
-	// long as no controller has confirmed the assignment; such a want destroys nothing either.
-	ExistingOnly bool
-
 	Layers  []model.Layer // top first, with STORAGE at the end
 	Volumes []VolumeWant  // each number once; what is not named is not touched
 }
@@ -68,6 +64,7 @@ type Want struct {
 type VolumeWant struct {
 	Number     int32
 	Destroy    bool                // this volume is to go, the others stay
+	Existing   bool                // it is there, or has to be brought back: never to be made
 	Pool       *Pool               // nil for a replica without storage
 	Size       int64               // usable bytes, at least
 	Filesystem *agentpb.Filesystem // to be made on a new volume; nil for none

@@ -67,11 +67,6 @@ func (m *Machine) Apply(ctx context.Context, w Want) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if w.ExistingOnly {
-		if err := m.requireAll(ctx, wish); err != nil {
-			return Result{}, err
-		}
-	}
 	r, err := m.stack.Apply(ctx, wish)
 	if err != nil {
 		return Result{}, err
@@ -135,7 +130,8 @@ func (m *Machine) wish(w Want) (stack.Want, error) {
 			return stack.Want{}, err
 		}
 		vw := stack.VolumeWant{
-			Number: int(v.Number), Destroy: v.Destroy, Pool: v.Pool.Name, Provider: string(v.Pool.Provider), Size: v.Size,
+			Number: int(v.Number), Destroy: v.Destroy, Existing: v.Existing,
+			Pool: v.Pool.Name, Provider: string(v.Pool.Provider), Size: v.Size,
 		}
 		if v.Filesystem != nil {
 			vw.Filesystem = &stack.Filesystem{Type: v.Filesystem.GetType(), MkfsParams: v.Filesystem.GetMkfsParams()}
@@ -159,24 +155,6 @@ func (m *Machine) driver(p Pool) (pool.Driver, error) {
 	}
 	m.drivers[k] = opened{pool: p, driver: d}
 	return d, nil
-}
-
-// requireAll refuses a wish of which a volume does not exist.
-func (m *Machine) requireAll(ctx context.Context, wish stack.Want) error {
-	have, err := m.stack.Inspect(ctx, wish)
-	if err != nil {
-		return err
-	}
-	exists := make(map[int]bool, len(have.Volumes))
-	for _, v := range have.Volumes {
-		exists[v.Number] = true
-	}
-	for _, v := range wish.Volumes {
-		if !exists[v.Number] && !v.Destroy {
-			return &pool.NotFoundError{Pool: v.Pool, ID: pool.ID{Resource: wish.Resource, Volume: v.Number}}
-		}
-	}
-	return nil
 }
 
 func resultOf(r stack.Result) Result {

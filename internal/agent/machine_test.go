@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/fakecontroller"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/pooltest"
+	"github.com/holdfast-storage/holdfast/internal/agent/stack"
 	"github.com/holdfast-storage/holdfast/internal/command"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
@@ -108,23 +109,23 @@ func TestMachineMakesGrowsAndDestroys(t *testing.T) {
 	}
 }
 
-func TestMachineMakesNothingWithoutConfirmation(t *testing.T) {
+func TestMachineMakesNothingInPlaceOfWhatExisted(t *testing.T) {
 	p := &plant{}
 	m := agent.NewMachine(p.open, command.RunnerFunc(noPrograms))
 	w := want(filePool("/srv"), mib)
-	w.ExistingOnly = true
-	var missing *pool.NotFoundError
+	w.Volumes[0].Existing = true
+	var missing *stack.MissingError
 	if _, err := m.Apply(t.Context(), w); !errors.As(err, &missing) {
 		t.Errorf("error = %v", err)
 	}
 	if calls := p.places["/srv"].Calls(); slices.ContainsFunc(calls, func(c string) bool { return strings.HasPrefix(strings.ToLower(c), "create") }) {
 		t.Errorf("calls: %v", calls)
 	}
-	w.ExistingOnly = false
+	w.Volumes[0].Existing = false
 	if _, err := m.Apply(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
-	w.ExistingOnly = true
+	w.Volumes[0].Existing = true
 	if r, err := m.Apply(t.Context(), w); err != nil || len(r.Volumes) != 1 {
 		t.Errorf("existing: %v, %v", r, err)
 	}

@@ -27,11 +27,13 @@ var errAway = status.Error(codes.Unavailable, "the controller is away")
 
 func TestRestartWithoutControllerServesWhatExists(t *testing.T) {
 	inBubble(t, func(b *bench) {
+		b.FailApplies("unmade", 1, nil)
 		s := b.serve(resource("r1", "pool1", 1), resource("lost", "pool1", 1))
 		b.awaitReady("r1", 1)
 		b.awaitReady("lost", 1)
-		b.send(s, increment("1", "2", resource("r2", "pool2", 2)))
-		b.awaitReady("r2", 2)
+		b.send(s, increment("1", "2", resource("unmade", "pool1", 2)))
+		b.send(s, increment("2", "3", resource("r2", "pool2", 3)))
+		b.awaitReady("r2", 3)
 		b.stop()
 		b.ctrl.Forget()
 		b.LoseVolumes("lost")
@@ -51,12 +53,13 @@ func TestRestartWithoutControllerServesWhatExists(t *testing.T) {
 			t.Errorf("applies_to = %q: what a file says is not to be built upon", got)
 		}
 		began := time.Now()
-		b.send(s, full("2", resource("r1", "pool1", 1), resource("lost", "pool1", 1), resource("r2", "pool2", 2)))
-		b.await("all to be ready", func(n fakecontroller.Node) bool { return allReady(n, 3) })
+		b.send(s, full("3", resource("r1", "pool1", 1), resource("lost", "pool1", 1), resource("r2", "pool2", 3), resource("unmade", "pool1", 2)))
+		b.await("all that can be ready", func(n fakecontroller.Node) bool { return allReady(n, 3) })
+		b.awaitState("lost", failed)
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("took %s after the controller had come back", took)
 		}
-		b.wantVolumes("pool1/lost/0 pool1/r1/0 pool2/r2/0")
+		b.wantVolumes("pool1/r1/0 pool2/r2/0 pool1/unmade/0")
 	})
 }
 

@@ -37,9 +37,12 @@ type saved struct {
 	set        *agentpb.Assignments // a full set
 	strays     *agentpb.Assignments // pools alone
 	identities *structpb.Struct     // of pools, by the keys of their names
+	made       *agentpb.Assignments // resources with the numbers and pools of their volumes that were there
 }
 
-func (s *saved) parts() []proto.Message { return []proto.Message{s.set, s.strays, s.identities} }
+func (s *saved) parts() []proto.Message {
+	return []proto.Message{s.set, s.strays, s.identities, s.made}
+}
 
 // marshal writes what an agent of a node keeps.
 func (s *saved) marshal(node string) ([]byte, error) {
@@ -67,7 +70,9 @@ func unmarshalSaved(node string, b []byte) (*saved, error) {
 	if words[2] != fmt.Sprintf("%08x", checksum(body)) {
 		return nil, errSaved
 	}
-	s := &saved{set: &agentpb.Assignments{}, strays: &agentpb.Assignments{}, identities: &structpb.Struct{}}
+	s := &saved{
+		set: &agentpb.Assignments{}, strays: &agentpb.Assignments{}, identities: &structpb.Struct{}, made: &agentpb.Assignments{},
+	}
 	r := bytes.NewReader(body)
 	limit := protodelim.UnmarshalOptions{MaxSize: int64(len(body)) + 1}
 	for _, m := range s.parts() {
@@ -127,13 +132,23 @@ func (a *agent) restore(s *saved) {
 	for k, v := range s.identities.GetFields() {
 		a.set.identities[model.PoolKey(k)] = v.GetStringValue()
 	}
+	for _, r := range s.made.GetResources() {
+		volumes := map[int32]model.PoolKey{}
+		for _, v := range r.GetVolumes() {
+			volumes[v.GetNumber()] = poolKey(v.GetPool())
+		}
+		a.set.made[resourceKey(r.GetName())] = volumes
+	}
 	a.wake(d)
 	a.log.Info("serving the saved assignments", "resources", len(a.set.resources), "pools", len(a.set.pools))
 }
 
 // snapshot is the content of the saved file now.
 func (a *agent) snapshot() ([]byte, error) {
-	s := &saved{strays: &agentpb.Assignments{}, identities: &structpb.Struct{Fields: map[string]*structpb.Value{}}}
+	s := &saved{
+		strays: &agentpb.Assignments{}, made: &agentpb.Assignments{},
+		identities: &structpb.Struct{Fields: map[string]*structpb.Value{}},
+	}
 	a.mu.Lock()
 	s.set = a.set.full()
 	for _, p := range a.set.strays {
@@ -141,6 +156,13 @@ func (a *agent) snapshot() ([]byte, error) {
 	}
 	for k, v := range a.set.identities {
 		s.identities.Fields[string(k)] = structpb.NewStringValue(v)
+	}
+	for k, volumes := range a.set.made {
+		r := &agentpb.Resource{Name: string(k)}
+		for number, in := range volumes {
+			r.Volumes = append(r.Volumes, &agentpb.Volume{Number: number, Pool: string(in)})
+		}
+		s.made.Resources = append(s.made.Resources, r)
 	}
 	a.mu.Unlock()
 	return s.marshal(a.cfg.Node)

@@ -35,7 +35,11 @@ func (s *saver) changed() {
 
 // run writes until ctx ends.
 func (s *saver) run(ctx context.Context) {
-	const share = 20 // of the time is spent on writing: one part in so many
+	const (
+		share = 20 // of the time is spent on writing: one part in so many
+		least = 100 * time.Millisecond
+		most  = 10 * time.Second
+	)
 	for {
 		select {
 		case <-ctx.Done():
@@ -49,7 +53,7 @@ func (s *saver) run(ctx context.Context) {
 			pause(ctx, time.Second)
 			continue
 		}
-		pause(ctx, min(share*time.Since(began), 10*time.Second))
+		pause(ctx, min(max(share*time.Since(began), least), most))
 	}
 }
 

@@ -29,13 +29,12 @@ func (a *agent) tend(ctx context.Context, k model.DefinitionKey) next {
 	}
 	all := len(w.Volumes)
 	if !confirmed {
-		w.ExistingOnly = true
 		w.Volumes = slices.DeleteFunc(w.Volumes, func(v VolumeWant) bool { return v.Destroy })
 	}
 	working := a.watch(k, r)
 	o := a.apply(ctx, w)
 	working.stop()
-	o.partly = len(w.Volumes) < all
+	o.partly = len(w.Volumes) < all // some of it waits for a controller's word
 	return a.tended(ctx, k, r, o)
 }
 
@@ -43,7 +42,7 @@ func (a *agent) tend(ctx context.Context, k model.DefinitionKey) next {
 type outcome struct {
 	volumes []*agentpb.VolumeStatus
 	failure *agentpb.Failure
-	partly  bool // some of it waits for a controller's word
+	partly  bool // a part of the assignment was left out
 }
 
 // apply applies w. After a failure the volumes are what an inspection saw, as far as it saw
@@ -83,6 +82,9 @@ func (a *agent) tended(ctx context.Context, k model.DefinitionKey, r *agentpb.Re
 	switch {
 	case failure == nil:
 		delete(a.attempts, k)
+		if !o.partly && a.set.saw(k, r, s.GetVolumes()) {
+			a.save()
+		}
 	case now != r: // a newer assignment is tried at once
 		s.State, s.Failure = agentpb.ResourceStatus_FAILED, tried(failure, 1, time.Now())
 	default:

@@ -53,6 +53,7 @@ func (r reader) resource(a *agentpb.Resource, set *assigned) (Want, error) {
 		if err != nil {
 			return Want{}, err
 		}
+		vw.Existing = !set.confirmed || set.madeIn(name.Key(), v)
 		same := func(o VolumeWant) bool { return o.Number == vw.Number }
 		if slices.ContainsFunc(w.Volumes, same) {
 			return Want{}, errs.New(errs.Invalid, errs.Resource, "resource %s is assigned with volume %d twice", name, vw.Number)

@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/stack"
 	"github.com/holdfast-storage/holdfast/internal/errs"
+	"github.com/holdfast-storage/holdfast/internal/model"
 )
 
 const (
@@ -322,11 +323,54 @@ func TestDriftIsRepaired(t *testing.T) {
 		b.startOn(blindHost{b.host}, agent.Limits{})
 		b.send(b.accept(), full("1", resource("r1", "pool1", 1)))
 		b.awaitReady("r1", 1)
+		b.CloseVolumes("r1")
+		elapse(73 * time.Second) // The repair interval and its spread.
+		r, err := b.Inspect(b.ctx, agent.Want{
+			Resource: "r1", Volumes: []agent.VolumeWant{{Pool: &agent.Pool{Name: "pool1", Provider: model.File}}},
+		})
+		if err != nil || r.Volumes[0].GetDevicePath() == "" {
+			t.Errorf("the device was not brought back: %v, %v", r, err)
+		}
+	})
+}
+
+func TestLostVolumeIsNotReplacedByAnEmptyOne(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.FailApplies("never", 1, nil)
+		s := b.serve(resource("r1", "pool1", 1), resource("never", "pool1", 1))
+		b.awaitReady("r1", 1)
+		b.awaitReady("never", 1)
 		b.LoseVolumes("r1")
-		b.wantVolumes("")
-		elapse(73 * time.Second)
-		synctest.Wait()
-		b.wantVolumes("pool1/r1/0")
+		f := b.awaitState("r1", failed).GetFailure()
+		if !strings.Contains(f.GetMessage(), "any more") {
+			t.Errorf("failure = %v", f)
+		}
+		b.send(s, increment("1", "2", resource("r1", "pool1", 2))) // A change of the assignment changes nothing of that.
+		b.await("the newer one to fail", func(n fakecontroller.Node) bool {
+			return n.Resources["r1"].GetState() == failed && n.Resources["r1"].GetGeneration() == 2
+		})
+		b.stop()
+		b.ctrl.Forget()
+		b.start()
+		s = b.accept()
+		b.send(s, full("2", resource("r1", "pool1", 2), resource("never", "pool1", 1)))
+		b.awaitState("r1", failed)
+		b.wantVolumes("pool1/never/0")
+
+		// It is made where it never was, and when its loss was acknowledged.
+		b.send(s, increment("2", "3", resource("r1", "pool2", 3)))
+		b.awaitReady("r1", 3)
+		b.LoseVolumes("r1")
+		b.send(s, increment("3", "4", destroyed(resource("r1", "pool2", 4))))
+		b.awaitState("r1", destroyedGone)
+		b.send(s, increment("4", "5", resource("r1", "pool2", 5)))
+		b.awaitReady("r1", 5)
+		b.LoseVolumes("r1")
+		b.awaitState("r1", failed)
+		m := increment("5", "6", resource("r1", "pool2", 6))
+		m.GoneResources = []string{"r1"}
+		b.send(s, m)
+		b.awaitReady("r1", 6)
 	})
 }
 
@@ -482,6 +526,7 @@ func TestManyResourcesStartQuicklyAndCreatesComeFirst(t *testing.T) {
 			set = append(set, resource(fmt.Sprintf("r%d", i), "pool1", 1))
 		}
 		slow := &slowHost{Host: b.host, each: 100 * time.Millisecond}
+		b.StateDir = ""
 		b.startOn(slow, agent.Limits{})
 		s := b.accept()
 		began := time.Now()

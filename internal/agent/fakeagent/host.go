@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-storage/holdfast/api/agentpb"
 	"github.com/holdfast-storage/holdfast/internal/agent"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/stack"
 	"github.com/holdfast-storage/holdfast/internal/model"
 )
 
@@ -46,6 +47,7 @@ type simPool struct {
 type volume struct {
 	size       int64
 	thin       bool
+	closed     bool // has no device
 	filesystem *agentpb.Filesystem
 }
 
@@ -115,7 +117,7 @@ func (h *Host) Apply(ctx context.Context, w agent.Want) (agent.Result, error) {
 			p.remove(id)
 			continue
 		}
-		if err := p.provide(v, id, w.ExistingOnly); err != nil {
+		if err := p.provide(v, id); err != nil {
 			return agent.Result{}, err
 		}
 	}
@@ -259,6 +261,9 @@ func (h *Host) seen(w agent.Want) agent.Result {
 			if have == nil {
 				continue
 			}
+			if have.closed {
+				s.DevicePath = ""
+			}
 			s.Usable, s.Allocated = new(have.size), new(have.allocated())
 			s.BackingPath = fmt.Sprintf("/fake/%s/%s", v.Pool.Name, pool.ID{Resource: w.Resource, Volume: int(v.Number)}.Name())
 			if slices.Contains(w.Layers, model.DRBD) {
@@ -300,18 +305,19 @@ func (h *Host) trick(resource string) trick {
 }
 
 // provide makes the volume v, or grows it.
-func (p *simPool) provide(v agent.VolumeWant, id pool.ID, existingOnly bool) error {
+func (p *simPool) provide(v agent.VolumeWant, id pool.ID) error {
 	size, err := pool.RoundUp(v.Size, granularity)
 	if err != nil {
 		return err
 	}
 	have := p.volumes[id]
-	if have == nil && existingOnly {
-		return &pool.NotFoundError{Pool: v.Pool.Name, ID: id}
+	if have == nil && v.Existing {
+		return &stack.MissingError{Pool: v.Pool.Name, ID: id}
 	}
 	grown := &volume{size: size, thin: v.Pool.Provider.Thin(), filesystem: v.Filesystem}
 	missing := grown.allocated()
 	if have != nil {
+		have.closed = false
 		if have.size >= size {
 			return nil
 		}

@@ -73,6 +73,19 @@ func (h *Host) LoseVolumes(resource string) {
 	h.tell(resource, "")
 }
 
+// CloseVolumes takes the devices of a resource down, as a restart of the host does.
+func (h *Host) CloseVolumes(resource string) {
+	k := model.DefinitionName(resource).Key()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.pools {
+		for id, v := range p.volumes {
+			v.closed = v.closed || id.Resource == string(k)
+		}
+	}
+	h.tell(resource, "")
+}
+
 // HoldApplies makes applies of a resource wait, whoever starts them, until the hold is
 // released or the apply is cancelled. The name "" is every resource.
 func (h *Host) HoldApplies(resource string) *Hold {
