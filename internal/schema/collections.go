@@ -138,6 +138,6 @@ func sourcesOf(r *Resource) []model.SnapshotReplicaID {
 func Collections() []store.Registered {
 	return []store.Registered{
 		Settings, Nodes, NetInterfaces, Pools, Groups, VolumeGroups, Definitions, VolumeDefinitions,
-		Snapshots, SnapshotReplicas, Resources, NodeConnections, ResourceConnections, KeyValues,
+		Snapshots, SnapshotReplicas, Resources, NodeConnections, ResourceConnections, KeyValues, Authorities, Memberships,
 	}
 }

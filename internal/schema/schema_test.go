@@ -60,6 +60,8 @@ type full struct {
 	nodeConn   schema.NodeConnection
 	rscConn    schema.ResourceConnection
 	keys       schema.KeyValueInstance
+	authority  schema.Authority
+	membership schema.Membership
 }
 
 func fullRows() full {
@@ -91,9 +93,13 @@ func fullRows() full {
 			Definition: "vol", Snapshot: "snap", Node: "n1", UUID: "u", Created: at, State: schema.SnapshotFailed, Deleting: true,
 			Volumes: []schema.SnapshotVolume{{Number: 2, UUID: "u", Pool: "pool"}},
 		},
-		nodeConn: schema.NodeConnection{Pair: model.PairOf("n2", "n1"), UUID: "u", Props: p},
-		rscConn:  schema.ResourceConnection{Definition: "vol", Pair: model.PairOf("n1", "n2"), UUID: "u", Props: p},
-		keys:     schema.KeyValueInstance{Name: "Keys", Props: p},
+		nodeConn:  schema.NodeConnection{Pair: model.PairOf("n2", "n1"), UUID: "u", Props: p},
+		rscConn:   schema.ResourceConnection{Definition: "vol", Pair: model.PairOf("n1", "n2"), UUID: "u", Props: p},
+		keys:      schema.KeyValueInstance{Name: "Keys", Props: p},
+		authority: schema.Authority{Certificate: []byte("c\x00"), PrivateKey: schema.Secret("k\xff")},
+		membership: schema.Membership{Node: "n1", UUID: "u", Joins: 2, Token: &schema.JoinToken{
+			Hash: "h", Created: at, Expires: at.Add(time.Hour), Used: new(at.Add(time.Minute)), UsedKey: "k",
+		}},
 	}
 	for i := range 2 {
 		node := model.NodeName(fmt.Sprintf("N%d", i+1))
@@ -142,6 +148,8 @@ func (f full) insert(tx *store.Tx) error {
 	try(schema.NodeConnections.Insert(tx, f.nodeConn))
 	try(schema.ResourceConnections.Insert(tx, f.rscConn))
 	try(schema.KeyValues.Insert(tx, f.keys))
+	try(schema.Authorities.Insert(tx, f.authority))
+	try(schema.Memberships.Insert(tx, f.membership))
 	for _, x := range f.resources {
 		try(schema.Resources.Update(tx, x))
 	}
@@ -178,6 +186,8 @@ func read(v *store.View) full {
 	f.nodeConn, _ = schema.NodeConnections.Get(v, model.PairOf("n1", "n2"))
 	f.rscConn, _ = schema.ResourceConnections.Get(v, model.ResourceConnectionID{Definition: "vol", Pair: model.PairOf("n1", "n2")})
 	f.keys, _ = schema.KeyValues.Get(v, "keys")
+	f.authority, _ = schema.Authorities.Get(v, schema.AuthorityKey)
+	f.membership, _ = schema.Memberships.Get(v, "n1")
 	return f
 }
 
