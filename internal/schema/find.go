@@ -23,7 +23,7 @@ func FindNode(r store.Reader, name string) (Node, error) {
 func FindInterface(r store.Reader, node model.NodeKey, name string) (NetInterface, error) {
 	i, ok := NetInterfaces.Get(r, model.InterfaceID{Node: node, Interface: model.InterfaceName(name).Key()})
 	if !ok {
-		return i, errs.New(errs.NotFound, errs.NetInterface, "network interface %s does not exist on node %s", name, node)
+		return i, errs.New(errs.NotFound, errs.NetInterface, "network interface %s does not exist on node %s", name, NameOfNode(r, node))
 	}
 	return i, nil
 }

@@ -13,58 +13,25 @@ import (
 )
 
 // Update runs one use case as one transaction and returns when it is durable. What the store
-// refuses comes back as an *errs.Error about the objects involved, so that no use case
-// checks by itself what the store checks for all.
+// refuses comes back as an *errs.Error about the objects involved, by the names that they were
+// created with, so that no use case checks by itself what the store checks for all.
 func Update(ctx context.Context, st *store.Store, fn func(*store.Tx) error) (store.Revision, error) {
-	rev, err := st.Update(ctx, fn)
+	rev, err := st.Update(ctx, func(tx *store.Tx) error { return refusal(tx, fn(tx)) })
 	return rev, Refusal(err)
-}
-
-// noun is how an error calls the rows of a collection.
-type noun struct {
-	object errs.Object
-	text   string
-}
-
-// nounOf names the rows of a collection.
-func nounOf(collection string) noun {
-	switch collection {
-	case Settings.Name():
-		return noun{errs.Controller, "the settings"}
-	case Nodes.Name():
-		return noun{errs.Node, "node"}
-	case NetInterfaces.Name():
-		return noun{errs.NetInterface, "network interface"}
-	case Pools.Name():
-		return noun{errs.StoragePool, "storage pool"}
-	case Groups.Name():
-		return noun{errs.ResourceGroup, "resource group"}
-	case VolumeGroups.Name():
-		return noun{errs.VolumeGroup, "volume group"}
-	case Definitions.Name():
-		return noun{errs.ResourceDefinition, "resource definition"}
-	case VolumeDefinitions.Name():
-		return noun{errs.VolumeDefinition, "volume definition"}
-	case Resources.Name():
-		return noun{errs.Resource, "resource"}
-	case Snapshots.Name():
-		return noun{errs.Snapshot, "snapshot"}
-	case SnapshotReplicas.Name():
-		return noun{errs.Snapshot, "snapshot on a node"}
-	case NodeConnections.Name():
-		return noun{errs.NodeConnection, "node connection"}
-	case ResourceConnections.Name():
-		return noun{errs.ResourceConnection, "resource connection"}
-	case KeyValues.Name():
-		return noun{errs.KeyValueStore, "key-value store"}
-	default:
-		return noun{errs.NoObject, collection}
-	}
 }
 
 // Refusal turns an error of the store into one that a user can read. An *errs.Error and nil
 // pass through.
 func Refusal(err error) error {
+	if err = refusal(nil, err); err == nil || errs.As(err) != nil {
+		return err
+	}
+	return engineRefusal(err)
+}
+
+// refusal is Refusal for what a transaction refuses, with the names that r has for keys. What
+// does not come from the transaction passes through.
+func refusal(r store.Reader, err error) error {
 	if err == nil || errs.As(err) != nil {
 		return err
 	}
@@ -80,64 +47,71 @@ func Refusal(err error) error {
 	switch {
 	case errors.As(err, &exists):
 		n := nounOf(exists.Collection)
-		return errs.New(errs.Exists, n.object, "%s %s exists already", n.text, exists.Key).Wrap(err)
+		return errs.New(errs.Exists, n.object, "%s exists already", n.named(r, exists.Key)).Wrap(err)
 	case errors.As(err, &absent):
 		n := nounOf(absent.Collection)
-		return errs.New(errs.NotFound, n.object, "%s %s does not exist", n.text, absent.Key).Wrap(err)
+		return errs.New(errs.NotFound, n.object, "%s does not exist", n.named(r, absent.Key)).Wrap(err)
 	case errors.As(err, &parent):
-		return parentRefusal(parent).Wrap(err)
+		return parentRefusal(r, parent).Wrap(err)
 	case errors.As(err, &children):
-		return childrenRefusal(children).Wrap(err)
+		return childrenRefusal(r, children).Wrap(err)
 	case errors.As(err, &unique):
-		return uniqueRefusal(unique).Wrap(err)
+		return uniqueRefusal(r, unique).Wrap(err)
 	case errors.As(err, &limit):
 		return errs.New(errs.Invalid, errs.NoObject, "the request is too large for one transaction").About(errs.Body).
 			Because("%v", limit).Fix("split it into smaller requests").Wrap(err)
 	case errors.As(err, &aside):
 		n := nounOf(aside.Aside.Collection)
-		return errs.New(errs.Exists, n.object, "%s %s is in the database but cannot be read", n.text, aside.Aside.Key).
+		return errs.New(errs.Exists, n.object, "%s is in the database but cannot be read", n.named(r, aside.Aside.Key)).
 			Because("%s", aside.Aside.Reason).Fix("see holdfast db check").Wrap(err)
 	default:
-		return engineRefusal(err)
+		return err
 	}
 }
 
-func parentRefusal(p *store.ParentError) *errs.Error {
+func parentRefusal(r store.Reader, p *store.ParentError) *errs.Error {
 	n, child := nounOf(p.Parent), nounOf(p.Collection)
 	if p.Closing {
-		return errs.New(errs.Closing, n.object, "%s %s takes no new %s", n.text, p.ParentKey, child.text).
+		return errs.New(errs.Closing, n.object, "%s takes no new %s", n.named(r, p.ParentKey), child.text).
 			Because("it is being deleted").Fix("wait until it is gone, then create it again")
 	}
-	return errs.New(errs.NotFound, n.object, "%s %s does not exist", n.text, p.ParentKey)
+	return errs.New(errs.NotFound, n.object, "%s does not exist", n.named(r, p.ParentKey))
 }
 
-func childrenRefusal(c *store.ChildrenError) *errs.Error {
+func childrenRefusal(r store.Reader, c *store.ChildrenError) *errs.Error {
 	n, child := nounOf(c.Collection), nounOf(c.Child)
-	first := strings.Join(c.First, ", ")
-	if c.Count > len(c.First) {
-		first += ", ..."
+	first := make([]string, len(c.First), len(c.First)+1)
+	for i, key := range c.First {
+		first[i] = child.short(r, key)
 	}
-	e := errs.New(errs.HasChildren, n.object, "%s %s cannot be deleted", n.text, c.Key).
-		Because("%d of its %ss still exist: %s", c.Count, child.text, first)
-	return e.Fix("delete or move them first")
+	if c.Count > len(c.First) {
+		first = append(first, "...")
+	}
+	return errs.New(errs.HasChildren, n.object, "%s cannot be deleted", n.named(r, c.Key)).
+		Because("%d of its %ss still exist: %s", c.Count, child.text, strings.Join(first, ", ")).
+		Fix("delete or move them first")
 }
 
-func uniqueRefusal(u *store.UniqueError) *errs.Error {
+func uniqueRefusal(r store.Reader, u *store.UniqueError) *errs.Error {
 	n := nounOf(u.Collection)
-	kind, attr := errs.Invalid, errs.NoAttr
+	kind, attr, value := errs.Invalid, errs.NoAttr, u.Value
 	switch u.Index {
 	case minorIndex:
 		attr = errs.Minor
 	case portIndex:
-		attr = errs.Port
+		attr, value = errs.Port, lastPart(value)
 	case nodeIDIndex:
-		attr = errs.NodeID
+		attr, value = errs.NodeID, lastPart(value)
 	case externalNameIndex:
 		kind, attr = errs.Exists, errs.ExternalName
 	}
-	return errs.New(kind, n.object, "%s %s cannot have the %s %s", n.text, u.Key, u.Index, u.Value).About(attr).
-		Because("%s has it", u.Holder).Fix("choose another, or leave the choice to the controller")
+	return errs.New(kind, n.object, "%s cannot have the %s %s", n.named(r, u.Key), u.Index, value).About(attr).
+		Because("%s has it", n.named(r, u.Holder)).Fix("choose another, or leave the choice to the controller")
 }
+
+// lastPart is the number at the end of a value: what is before it says only what it is a
+// number of.
+func lastPart(value string) string { return value[strings.LastIndexByte(value, '/')+1:] }
 
 func engineRefusal(err error) *errs.Error {
 	switch {
