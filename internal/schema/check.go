@@ -20,6 +20,8 @@ func Check(v *store.View) []store.Problem {
 	c.volumes()
 	c.resources()
 	c.deletions()
+	c.numbers()
+	c.jobs()
 	return c.problems
 }
 
@@ -121,6 +123,41 @@ func (c *checker) deletions() {
 		}
 		if left == 0 {
 			c.found(Definitions.Name(), text(key), "is being deleted, but nothing of it is left")
+		}
+	}
+}
+
+// numbers checks that no replica has the node id of one whose peers may still remember it.
+func (c *checker) numbers() {
+	for d := range Definitions.All(c.view) {
+		key, retired := d.Name.Key(), make(map[int32]bool, len(d.Retired))
+		for _, n := range d.Retired {
+			if retired[n.NodeID] {
+				c.found(Definitions.Name(), text(key), "has retired the node id %d twice", n.NodeID)
+			}
+			retired[n.NodeID] = true
+		}
+		for r := range ResourcesOf(c.view, key) {
+			if r.NodeID != nil && retired[*r.NodeID] {
+				c.found(Resources.Name(), r.ID(), "has the node id %d, which is retired", *r.NodeID)
+			}
+		}
+	}
+}
+
+// jobs checks that a lost node is being worked on, and that ended jobs say when.
+func (c *checker) jobs() {
+	for n := range Nodes.All(c.view) {
+		if n.Deleting && !JobsRunning.Has(c.view, JobTarget{LoseNode, string(n.Name.Key())}) {
+			c.found(Nodes.Name(), text(n.Name.Key()), "is lost, but no job sees to that")
+		}
+		if (n.Evacuating || n.Evicted) == n.LeftAt.IsZero() {
+			c.found(Nodes.Name(), text(n.Name.Key()), "left at %s: evacuating %t, evicted %t", n.LeftAt, n.Evacuating, n.Evicted)
+		}
+	}
+	for j := range Jobs.All(c.view) {
+		if (j.State == JobRunning) != j.Ended.IsZero() {
+			c.found(Jobs.Name(), text(j.ID), "is %s and ended at %s", j.State, j.Ended)
 		}
 	}
 }

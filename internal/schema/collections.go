@@ -139,5 +139,6 @@ func Collections() []store.Registered {
 	return []store.Registered{
 		Settings, Nodes, NetInterfaces, Pools, Groups, VolumeGroups, Definitions, VolumeDefinitions,
 		Snapshots, SnapshotReplicas, Resources, NodeConnections, ResourceConnections, KeyValues, Authorities, Memberships,
+		Jobs,
 	}
 }

@@ -48,6 +48,27 @@ var (
 
 	ResourcesByPool = store.By(Resources, "resources by pool", poolsOf)
 
+	// PoolsBySpace finds the pools that are one space.
+	PoolsBySpace = store.By(Pools, "pools by shared space",
+		func(p *Pool) []string {
+			if p.SharedSpace == "" {
+				return nil
+			}
+			return []string{p.SharedSpace}
+		})
+
+	SnapshotReplicasByNode = store.By(SnapshotReplicas, "snapshots by node",
+		func(s *SnapshotReplica) []model.NodeKey { return []model.NodeKey{s.Node} })
+
+	// NodesLeaving finds the nodes that take nothing new.
+	NodesLeaving = store.By(Nodes, "leaving",
+		func(n *Node) []bool {
+			if n.Leaving() {
+				return []bool{true}
+			}
+			return nil
+		})
+
 	NodeConnectionsByNode = store.By(NodeConnections, "connections by node",
 		func(c *NodeConnection) []model.NodeKey { return []model.NodeKey{c.Pair.A, c.Pair.B} })
 

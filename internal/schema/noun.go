@@ -76,6 +76,8 @@ func hostNoun(collection string) (noun, bool) {
 			id := model.PoolID{Node: model.NodeKey(p[0]), Pool: model.PoolKey(p[1])}
 			return string(NameOfPool(r, id)) + " on node " + nodeText(r, p[0])
 		}}, true
+	case Jobs.Name():
+		return noun{object: errs.Controller, text: "job"}, true
 	case NodeConnections.Name():
 		return noun{errs.NodeConnection, "connection of the nodes", 2, func(r store.Reader, p []string) string {
 			return nodeText(r, p[0]) + " and " + nodeText(r, p[1])

@@ -20,8 +20,18 @@ type Node struct {
 	UUID     string         `json:"uuid"`
 	Type     model.NodeType `json:"type"`
 	Props    model.Props    `json:"props,omitzero"`
-	Deleting bool           `json:"deleting,omitempty"` // takes nothing new any more
+	Deleting bool           `json:"deleting,omitempty"` // it is lost: all of it goes, and it takes nothing new
+
+	// An evacuated node loses its replicas once others have their data. An evicted one, which
+	// was away for too long, keeps them until it is restored or lost; they do not count any more.
+	// Neither takes anything new.
+	Evacuating bool      `json:"evacuating,omitempty"`
+	Evicted    bool      `json:"evicted,omitempty"`
+	LeftAt     time.Time `json:"left_at,omitzero"` // when it was evacuated or evicted
 }
+
+// Leaving tells whether the node takes nothing new and its replicas do not count.
+func (n Node) Leaving() bool { return n.Deleting || n.Evacuating || n.Evicted }
 
 // NetInterface is an address of a node. Written by inventory.
 type NetInterface struct {
@@ -81,6 +91,14 @@ type Definition struct {
 	Secret       string               `json:"secret,omitempty"`
 	Transport    string               `json:"transport,omitempty"`
 	Deleting     bool                 `json:"deleting,omitempty"` // goes when its last replica went
+	Retired      []RetiredNodeID      `json:"retired,omitempty"`  // by node id; written by resources
+}
+
+// RetiredNodeID is the node id of a replica that is gone. Peers remember it until they have
+// carried out an assignment of a generation from Since on.
+type RetiredNodeID struct {
+	NodeID int32  `json:"node_id"`
+	Since  uint64 `json:"since"` // the revision at which the replica went
 }
 
 // VolumeDefinition is a volume that every replica of a definition has. Written by catalog.

@@ -62,6 +62,7 @@ type full struct {
 	keys       schema.KeyValueInstance
 	authority  schema.Authority
 	membership schema.Membership
+	job        schema.Job
 }
 
 func fullRows() full {
@@ -80,7 +81,7 @@ func fullRows() full {
 		vgroup: schema.VolumeGroup{Group: "group", Number: 3, UUID: "u", Props: p, Flags: []string{"GROSS_SIZE"}},
 		definition: schema.Definition{
 			Name: "Vol", ExternalName: "ext/ name", UUID: "u", Group: "group", Created: at, Props: p, Layers: model.Layers(), PeerSlots: 7,
-			Port: 7000, Secret: "s", Transport: "IP", Deleting: true,
+			Port: 7000, Secret: "s", Transport: "IP", Deleting: true, Retired: []schema.RetiredNodeID{{NodeID: 3, Since: 9}},
 		},
 		volume: schema.VolumeDefinition{
 			Definition: "vol", Number: 2, UUID: "u", Size: 1 << 40, Props: p, Flags: []string{"ENCRYPTED"}, Minor: new(int32(1000)), Deleting: true,
@@ -100,10 +101,18 @@ func fullRows() full {
 		membership: schema.Membership{Node: "n1", UUID: "u", Joins: 2, Token: &schema.JoinToken{
 			Hash: "h", Created: at, Expires: at.Add(time.Hour), Used: new(at.Add(time.Minute)), UsedKey: "k",
 		}},
+		job: schema.Job{
+			ID: "j", Kind: schema.EvacuateNode, Object: "n1", State: schema.JobCancelled, Asked: 2, Total: 3, Done: 1, Problems: []string{"p"},
+			Failed: 1, Attempts: 4, NextTry: at, Created: at, Updated: at, Ended: at,
+			Spec: schema.JobSpec{Targets: []string{"n2"}, Avoid: []string{"n3"}},
+		},
 	}
+	f.job.Spec.Filter = &f.group.Filter
 	for i := range 2 {
 		node := model.NodeName(fmt.Sprintf("N%d", i+1))
-		f.nodes = append(f.nodes, schema.Node{Name: node, UUID: "u", Type: model.CombinedNode, Props: p, Deleting: true})
+		f.nodes = append(f.nodes, schema.Node{
+			Name: node, UUID: "u", Type: model.CombinedNode, Props: p, Deleting: true, Evacuating: true, Evicted: true, LeftAt: at,
+		})
 		f.pools = append(f.pools, schema.Pool{
 			Node: node.Key(), Name: "Pool", UUID: "u", Provider: model.LVMThin, Props: p, SharedSpace: "s", ExternalLocking: true,
 		})
@@ -150,6 +159,7 @@ func (f full) insert(tx *store.Tx) error {
 	try(schema.KeyValues.Insert(tx, f.keys))
 	try(schema.Authorities.Insert(tx, f.authority))
 	try(schema.Memberships.Insert(tx, f.membership))
+	try(schema.Jobs.Insert(tx, f.job))
 	for _, x := range f.resources {
 		try(schema.Resources.Update(tx, x))
 	}
@@ -188,6 +198,7 @@ func read(v *store.View) full {
 	f.keys, _ = schema.KeyValues.Get(v, "keys")
 	f.authority, _ = schema.Authorities.Get(v, schema.AuthorityKey)
 	f.membership, _ = schema.Memberships.Get(v, "n1")
+	f.job, _ = schema.Jobs.Get(v, "j")
 	return f
 }
 
