@@ -42,6 +42,7 @@ func open(t *testing.T, c file.Config) *file.Pool {
 }
 
 func TestDriver(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		provider, fstype string
 		thin             bool
@@ -53,6 +54,7 @@ func TestDriver(t *testing.T) {
 		{"FILE_THIN", "tmpfs", true}, // Without direct I/O.
 	} {
 		t.Run(tc.provider+"/"+tc.fstype, func(t *testing.T) {
+			t.Parallel() // Most of the time is waiting. And so pools race for loop devices, as agents on one host do.
 			pooltest.NeedHost(t, "losetup", "mkfs.ext4")
 			if tc.fstype != "tmpfs" {
 				pooltest.NeedHost(t, "mkfs."+tc.fstype)
