@@ -224,15 +224,15 @@ func (p planner) format(fs Filesystem) (Step, error) {
 	}
 	return Step{
 		What: fmt.Sprintf("make %s on volume %s: %s %s", fs.Type, p.id, m.program, strings.Join(args, " ")),
-		Do:   func(ctx context.Context) error { return p.s.format(ctx, p.have.driver, p.id, m, args) },
+		Do:   func(ctx context.Context) error { return p.s.format(ctx, p.have.driver, p.id, p.have.exists, m, args) },
 	}, nil
 }
 
 // formatLimit bounds mkfs, which writes some gigabytes on a very large volume.
 const formatLimit = 30 * time.Minute
 
-// format makes a filesystem, if the volume is NEW at this very moment.
-func (s *storage) format(ctx context.Context, d pool.Driver, id pool.ID, m mkfs, args []string) error {
+// format makes a filesystem, if the volume is NEW at this very moment. Found says that it was not made just now.
+func (s *storage) format(ctx context.Context, d pool.Driver, id pool.ID, found bool, m mkfs, args []string) error {
 	v, ok, err := pool.Find(ctx, d, id)
 	switch {
 	case err != nil:
@@ -242,13 +242,14 @@ func (s *storage) format(ctx context.Context, d pool.Driver, id pool.ID, m mkfs,
 	case !v.New:
 		return errors.New("the volume is finished: what lies on it is kept")
 	}
-	// The mkfs of an agent that was killed may still run.
-	users, err := holders(ctx, d, id, true)
-	if err != nil {
-		return err
-	}
-	if len(users) > 0 {
-		return &pool.InUseError{ID: id, Holders: users}
+	if found { // The mkfs of an agent that was killed may still run.
+		users, err := holders(ctx, d, id, true)
+		if err != nil {
+			return err
+		}
+		if len(users) > 0 {
+			return &pool.InUseError{ID: id, Holders: users}
+		}
 	}
 	device, err := d.Open(ctx, id)
 	if err != nil {

@@ -24,7 +24,8 @@
 //
 // Devices are bound by ioctl with direct I/O where the file system can, without partitions: the content of a volume is never interpreted. The
 // kernel keeps a mark on each with the uuid of the pool; mark and inode together say which device belongs to which volume, also after a restart
-// of the agent. A loop device that someone else put over a volume's file is a user of the volume.
+// of the agent. A loop device that someone else put over a volume's file, and whoever opened that file
+// past the device, are users of the volume: they keep it from being removed, but not from being closed.
 //
 // Newer kernels keep it when discards were switched off on a loop device, also for whoever gets the device after a FILE volume. A FILE_THIN pool
 // replaces such a device before it uses it. Where sysfs cannot be written, discards on FILE volumes do give blocks back; Allocated shows it.
@@ -32,7 +33,7 @@
 // # What is durable when
 //
 //   - Create promises nothing: a NEW volume that a power cut takes away is made again.
-//   - Finish flushes the device, then the file, then renames it, then flushes the directory.
+//   - Finish flushes the device, and thereby the file, then renames the file, then flushes the directory.
 //   - Grow flushes the file with its new size before the device gets it.
 //   - Remove flushes the directory after the file was unlinked, so that a removed volume does not come back.
 //

@@ -316,11 +316,11 @@ func (p *Pool) finish(f *folder, e entry) error {
 			return err
 		}
 		if device != "" {
-			if err := p.loops.flush(device); err != nil {
-				return err
-			}
+			err = p.loops.flush(device) // The kernel passes it on as a flush of the file.
+		} else {
+			err = flush(f, e.name)
 		}
-		if err := flush(f, e.name); err != nil {
+		if err != nil {
 			return err
 		}
 		if err := p.rename(f, e.name, e.id.Name()+finishedSuffix); err != nil {

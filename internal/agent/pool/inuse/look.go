@@ -25,7 +25,7 @@ func (s *Scanner) look(ctx context.Context) (*Table, error) {
 		sys:    s.sys(),
 		seen:   map[string]bool{},
 		mounts: map[mount]bool{},
-		table:  &Table{sys: s.sys(), devices: map[uint64][]pool.Holder{}, files: map[File][]pool.Holder{}},
+		table:  &Table{proc: s.proc(), sys: s.sys(), devices: map[uint64][]pool.Holder{}, files: map[File][]pool.Holder{}},
 	}
 	names, err := names(l.proc)
 	if err != nil {
@@ -88,9 +88,9 @@ func (l *looker) openers(pid int) error {
 		}
 		switch st.Mode & unix.S_IFMT {
 		case unix.S_IFBLK:
-			addOpener(l.table.devices, unix.Mkdev(st.Rdev_major, st.Rdev_minor), l.named(&holder))
+			addOpener(l.table.devices, unix.Mkdev(st.Rdev_major, st.Rdev_minor), holder)
 		case unix.S_IFREG:
-			addOpener(l.table.files, File{Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Ino: st.Ino}, l.named(&holder))
+			addOpener(l.table.files, File{Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Ino: st.Ino}, holder)
 		}
 	}
 	return nil
@@ -102,17 +102,6 @@ func addOpener[K comparable](holders map[K][]pool.Holder, key K, h pool.Holder) 
 	if n := len(have); n == 0 || have[n-1] != h {
 		holders[key] = append(have, h)
 	}
-}
-
-// named completes a holder with the name of its process, which is read only when it is needed.
-func (l *looker) named(h *pool.Holder) pool.Holder {
-	if h.Name == "" {
-		comm, err := os.ReadFile(filepath.Join(l.proc, strconv.Itoa(h.PID), "comm"))
-		if h.Name = strings.TrimSpace(string(comm)); err != nil || h.Name == "" {
-			h.Name = "a process"
-		}
-	}
-	return *h
 }
 
 // namespace notes the mounts of a process unless its mount namespace was read already.

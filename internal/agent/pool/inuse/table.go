@@ -27,8 +27,9 @@ type File struct {
 type Table struct {
 	Hidden []int // Processes that the kernel did not let us look into.
 
+	proc    string
 	sys     string
-	devices map[uint64][]pool.Holder
+	devices map[uint64][]pool.Holder // Processes have no names yet: they are read when someone asks, because most are never asked for.
 	files   map[File][]pool.Holder
 	loops   []Loop
 }
@@ -70,12 +71,26 @@ func (t *Table) Device(rdev uint64) ([]pool.Holder, error) {
 			return nil, err
 		}
 	}
-	return holders, nil
+	return t.named(holders), nil
 }
 
 // File returns who has a regular file open or uses it for swap.
 func (t *Table) File(f File) []pool.Holder {
-	return slices.Clone(t.files[f])
+	return t.named(slices.Clone(t.files[f]))
+}
+
+// named gives the processes among holders, which is the caller's own slice, their names.
+func (t *Table) named(holders []pool.Holder) []pool.Holder {
+	for i, h := range holders {
+		if h.Kind != pool.Opened {
+			continue
+		}
+		comm, err := os.ReadFile(filepath.Join(t.proc, strconv.Itoa(h.PID), "comm"))
+		if holders[i].Name = strings.TrimSpace(string(comm)); err != nil || holders[i].Name == "" {
+			holders[i].Name = "a process that has ended"
+		}
+	}
+	return holders
 }
 
 // stacked adds the devices that the kernel lists as lying on top of the one in dir.
