@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"slices"
@@ -37,6 +38,11 @@ func (c *Catalog) CreateDefinition(ctx context.Context, n NewDefinition) (schema
 		return d, err
 	}
 	_, err = schema.Update(ctx, c.Store, func(tx *store.Tx) error {
+		if n.Group != "" {
+			if _, err := schema.FindGroup(tx, n.Group); err != nil {
+				return err
+			}
+		}
 		d, err = AddDefinition(tx, d)
 		return err
 	})
@@ -161,10 +167,11 @@ func (c *Catalog) ModifyDefinition(ctx context.Context, name string, ch Definiti
 
 func change(tx *store.Tx, d *schema.Definition, ch DefinitionChange, layers []model.Layer) error {
 	if ch.Group != nil {
-		d.Group = model.GroupName(*ch.Group).Key()
-		if *ch.Group == "" {
-			d.Group = schema.DefaultGroup.Key()
+		g, err := schema.FindGroup(tx, cmp.Or(*ch.Group, string(schema.DefaultGroup)))
+		if err != nil {
+			return err
 		}
+		d.Group = g.Name.Key()
 	}
 	if ch.PeerSlots != nil {
 		d.PeerSlots = *ch.PeerSlots
@@ -183,7 +190,7 @@ func change(tx *store.Tx, d *schema.Definition, ch DefinitionChange, layers []mo
 	}
 	for r := range schema.ResourcesOf(tx, d.Name.Key()) {
 		return errs.New(errs.Invalid, errs.ResourceDefinition, "the layers of %s cannot be changed", d.Name).About(errs.LayerStack).
-			Because("it has a replica on node %s", r.Node).Fix("delete its replicas first")
+			Because("it has a replica on node %s", schema.NameOfNode(tx, r.Node)).Fix("delete its replicas first")
 	}
 	d.Layers = layers
 	return nil

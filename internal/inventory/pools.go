@@ -111,7 +111,7 @@ func (v *Inventory) ModifyPool(ctx context.Context, node, pool string, c model.P
 		if err != nil {
 			return err
 		}
-		changed := p.Props.Change(c)
+		changed, node := p.Props.Change(c), schema.NameOfNode(tx, p.Node)
 		if backend(p.Props) != backend(changed) {
 			return errs.New(errs.Protected, errs.StoragePool, "the backend of storage pool %s on node %s cannot be changed", p.Name, node).
 				Because("its volumes lie in %q", backend(p.Props)).Fix("create another pool for %q", backend(changed))
@@ -144,7 +144,7 @@ func (v *Inventory) DeletePool(ctx context.Context, node, pool string) error {
 		}
 		id := model.PoolID{Node: p.Node, Pool: p.Name.Key()}
 		if id.Pool == schema.DisklessPool.Key() {
-			return errs.New(errs.Protected, errs.StoragePool, "storage pool %s on node %s cannot be deleted", p.Name, node).
+			return errs.New(errs.Protected, errs.StoragePool, "storage pool %s on node %s cannot be deleted", p.Name, schema.NameOfNode(tx, p.Node)).
 				Because("every node has this pool, for replicas without storage")
 		}
 		return schema.Pools.Delete(tx, id)

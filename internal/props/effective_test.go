@@ -86,7 +86,7 @@ func TestTypedValuesSkipWhatIsNotAllowedAndFallBackToTheDefault(t *testing.T) {
 	if _, ok := props.Float("MaxFreeCapacityOversubscriptionRatio"); ok {
 		t.Error("the special ratio has a default of its own")
 	}
-	if low, high, ok := props.Range("TcpPortAutoRange"); !ok || low != 7000 || high != 7999 {
+	if low, high, ok := props.Range("TcpPortAutoRange"); !ok || low != 7000 || high != 31999 {
 		t.Errorf("got %d-%d, %t", low, high, ok)
 	}
 	if text, ok := props.Text("FileSystem/Type", level(props.VolumeDefinition, "FileSystem/Type", "xfs"), level(props.Group, "FileSystem/Type", "ext4")); !ok || text != "xfs" {

@@ -26,7 +26,7 @@ func clusterTable() []Info {
 		{Key: "MinorNrAutoRange", Type: NumberRange, Min: 0, Max: 1<<20 - 1, Default: "1000-49999", Scopes: Controller, Text: "The device minors that volumes are given."},
 		{Key: "OverrideVlmId", Type: Path, Scopes: volumeDefinitions, Text: "The name that an adopted volume has in its pool."},
 		{Key: "PeerSlotsNewResource", Type: Integer, Min: 1, Max: 31, Default: "7", Scopes: Controller | definitions, Text: "For how many peers a new replica keeps room in its metadata."},
-		{Key: "TcpPortAutoRange", Type: NumberRange, Min: 1, Max: 65535, Default: "7000-7999", Scopes: Controller, Text: "The TCP ports that replicas are given."},
+		{Key: "TcpPortAutoRange", Type: NumberRange, Min: 1, Max: 65535, Default: "7000-31999", Scopes: Controller, Text: "The TCP ports that replicas are given; Linux takes those of outgoing connections from 32768 on."},
 		{Key: "UpdateCacheInterval", Type: Integer, Min: 1, Max: 1 << 31, Unit: "seconds", Default: "180", Scopes: Controller, Text: "How often the space of pools is measured anew."},
 		{Key: "sys/fs/blkio_throttle_read", Type: Integer, Min: 0, Max: 1 << 53, Unit: "bytes/second", Scopes: limits, Text: "How much may be read from a volume."},
 		{Key: "sys/fs/blkio_throttle_read_iops", Type: Integer, Min: 0, Max: 1 << 53, Unit: "requests/second", Scopes: limits, Text: "How often may be read from a volume."},

@@ -32,7 +32,7 @@ func (s *Resources) add(tx *store.Tx, d schema.Definition, r replica) error {
 		return err
 	}
 	if model.Replicates(d.Layers) {
-		if err := takeNumbers(tx, d, &row, r); err != nil {
+		if err := s.takeNumbers(tx, &row, r); err != nil {
 			return err
 		}
 	}
@@ -44,7 +44,7 @@ func (s *Resources) furnish(tx *store.Tx, d schema.Definition, row *schema.Resou
 	id := model.PoolID{Node: row.Node, Pool: pool}
 	p, ok := schema.Pools.Get(tx, id)
 	if !ok {
-		return errs.New(errs.NotFound, errs.StoragePool, "storage pool %s does not exist on node %s", pool, row.Node)
+		return errs.New(errs.NotFound, errs.StoragePool, "storage pool %s does not exist on node %s", pool, schema.NameOfNode(tx, row.Node))
 	}
 	row.Volumes = nil
 	for vd := range schema.VolumesOf(tx, d.Name.Key()) {
@@ -69,7 +69,7 @@ func takeMinor(tx *store.Tx, d schema.Definition, vd schema.VolumeDefinition) er
 	if !model.Replicates(d.Layers) || vd.Minor != nil {
 		return nil
 	}
-	minor, err := freeMinor(tx, schema.SettingsOf(tx))
+	minor, err := freeMinor(tx)
 	if err != nil {
 		return err
 	}
@@ -77,21 +77,22 @@ func takeMinor(tx *store.Tx, d schema.Definition, vd schema.VolumeDefinition) er
 	return schema.VolumeDefinitions.Update(tx, vd)
 }
 
-func takeNumbers(tx *store.Tx, d schema.Definition, row *schema.Resource, r replica) error {
-	row.NodeID, row.Ports = r.nodeID, r.ports
-	if row.NodeID == nil {
-		id, err := freeNodeID(tx, row.Definition)
-		if err != nil {
-			return err
-		}
-		row.NodeID = &id
+// takeNumbers gives a replica its number among its peers and its ports. The definition is read
+// anew: other replicas may have been added to it in the same transaction.
+func (s *Resources) takeNumbers(tx *store.Tx, row *schema.Resource, r replica) error {
+	d, _ := schema.Definitions.Get(tx, row.Definition)
+	id, err := s.takeNodeID(tx, &d, r.nodeID)
+	if err != nil {
+		return err
 	}
+	row.NodeID = &id
 	switch {
-	case len(row.Ports) > 0:
+	case len(r.ports) > 0:
+		row.Ports = r.ports
 	case d.Port != 0:
 		row.Ports = []int32{d.Port}
 	default:
-		port, err := freePort(tx, schema.SettingsOf(tx), row.Node)
+		port, err := freePort(tx, row.Node)
 		if err != nil {
 			return err
 		}

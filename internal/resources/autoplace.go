@@ -6,11 +6,12 @@ package resources
 import (
 	"context"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/holdfast-storage/holdfast/internal/catalog"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/placer"
 	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/store"
@@ -40,16 +41,24 @@ func (s *Resources) Autoplace(ctx context.Context, definition string, q PlaceReq
 	if err := catalog.CheckFilter(errs.ResourceDefinition, q.Filter); err != nil {
 		return Placed{}, err
 	}
-	p := &placing{birth: s.birth()}
+	placed, _, err := s.place(ctx, definition, q, layers, nil)
+	return placed, err
+}
+
+// place is Autoplace once its request is checked, with nodes to leave out and why.
+func (s *Resources) place(
+	ctx context.Context, definition string, q PlaceRequest, layers []model.Layer, avoid map[model.NodeKey]string,
+) (Placed, placer.Plan, error) {
+	p := &placing{birth: s.birth(), avoid: avoid}
 	view := s.Store.Snapshot()
 	if _, err := s.aim(view, definition, q, layers, p); err != nil {
-		return Placed{}, err
+		return Placed{}, placer.Plan{}, err
 	}
 	if err := s.plan(view, p); err != nil {
-		return Placed{}, err
+		return Placed{}, p.plan, err
 	}
 	var out Placed
-	var ids []model.ResourceID
+	var put []touched
 	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
 		d, err := s.aim(tx, definition, q, layers, p)
 		if err != nil {
@@ -58,28 +67,29 @@ func (s *Resources) Autoplace(ctx context.Context, definition string, q PlaceReq
 		if err := s.confirm(tx, p); err != nil {
 			return err
 		}
-		out, ids = Placed{}, nil
-		if len(p.plan.Picks)+len(p.plan.DisklessOn) > 0 {
-			if err := settleLayers(tx, &d, p.layers); err != nil {
-				return err
-			}
-			ids, out.Placed, err = s.put(tx, d, p)
+		out, put = Placed{Definition: d}, nil
+		if len(p.plan.Picks)+len(p.plan.DisklessOn) == 0 {
+			return nil
+		}
+		if err := settleLayers(tx, &d, p.layers); err != nil {
+			return err
 		}
 		out.Definition = d
+		put, out.Placed, err = s.put(tx, d, p)
 		return err
 	})
 	if err != nil {
-		return Placed{}, err
+		return Placed{}, p.plan, err
 	}
-	if len(p.plan.Picks) == 0 {
+	if len(put) == 0 {
 		out.Notices = append(out.Notices, alreadyDeployed(out.Definition.Name, p))
 	}
 	ctx, cancel := s.settling(ctx)
 	defer cancel()
-	if failed := notReady("created", out.Definition.Name, s.settle(ctx, rev, ids)); failed != nil {
-		return Placed{}, s.takeBack(ctx, failed, out.Definition, ids)
+	if failed := notReady("created", out.Definition.Name, s.settle(ctx, rev, idsOf(put))); failed != nil {
+		return Placed{}, p.plan, s.takeBack(ctx, failed, out.Definition, put)
 	}
-	return out, nil
+	return out, p.plan, nil
 }
 
 // aim fills in what is to be placed, as the state says it.
@@ -93,20 +103,31 @@ func (s *Resources) aim(r store.Reader, definition string, q PlaceRequest, layer
 			Because("it is being deleted")
 	}
 	g, _ := schema.Groups.Get(r, d.Group)
-	p.definition = d.Name.Key()
+	was := *p
+	p.definition, p.name = d.Name.Key(), d.Name
 	p.filter = q.Filter.Over(g.Filter)
-	p.sizes = nil
+	p.sizes = sizesOf(r, p.definition)
 	p.levels = levelsOf(d, g)
-	for vd := range schema.VolumesOf(r, p.definition) {
-		if !vd.Deleting {
-			p.sizes = append(p.sizes, vd.Size)
-		}
+	p.from = [2]store.Revision{schema.Definitions.Revision(r, p.definition), schema.Groups.Revision(r, d.Group)}
+	if p.from != was.from || !slices.Equal(p.sizes, was.sizes) {
+		p.basis = basis{} // what was planned is of the past
 	}
 	if _, err := wanted(p.filter); err != nil {
 		return d, err
 	}
 	p.layers, err = s.stack(d, layers, p.filter)
 	return d, err
+}
+
+// sizesOf lists the sizes of the volumes of a definition that are not going.
+func sizesOf(r store.Reader, d model.DefinitionKey) []int64 {
+	var sizes []int64
+	for vd := range schema.VolumesOf(r, d) {
+		if !vd.Deleting {
+			sizes = append(sizes, vd.Size)
+		}
+	}
+	return sizes
 }
 
 // levelsOf is what a placement inherits properties from, beside the cluster, nodes and pools.
@@ -119,44 +140,4 @@ func alreadyDeployed(name model.DefinitionName, p *placing) errs.Notice {
 		Kind: errs.AlreadyDeployed, Object: errs.Resource,
 		Message: fmt.Sprintf("resource %s has %d replicas already; %d were asked for", name, p.plan.Have, p.plan.Want),
 	}
-}
-
-// takeBack marks what a call added for deletion again, waits for the hosts that are there,
-// and returns why the call failed. With no ids the whole definition goes.
-func (s *Resources) takeBack(ctx context.Context, why *errs.Error, d schema.Definition, ids []model.ResourceID) error {
-	const patience = 30 * time.Second
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer cancel()
-	var gone []model.ResourceID
-	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
-		gone = nil
-		now, ok := schema.Definitions.Get(tx, d.Name.Key())
-		if !ok || now.UUID != d.UUID {
-			return nil
-		}
-		var err error
-		if ids == nil {
-			gone, err = closeDefinition(tx, now)
-			return err
-		}
-		for _, id := range ids {
-			if r, ok := schema.Resources.Get(tx, id); ok && !r.Deleting {
-				r.Deleting = true
-				gone = append(gone, id)
-				if err := schema.Resources.Update(tx, r); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return why.Detail(fmt.Sprintf("%s\nwhat was begun could not be taken back: %v", why.Details, err))
-	}
-	for _, o := range s.settle(ctx, rev, gone) {
-		if o.err != nil || !isGone(o) {
-			return why.Detail(fmt.Sprintf("%s\nwhat was begun on node %s is taken back when that node can do it", why.Details, o.id.Node))
-		}
-	}
-	return why
 }

@@ -36,10 +36,10 @@ type Created struct {
 }
 
 // Create creates replicas on nodes of the caller's choice, all or none, and returns when
-// their devices exist. One that is there already is a notice; one that is being deleted is
-// kept instead. A node that is not connected is refused.
+// their devices exist. One that is there already is a notice. One that is being deleted is
+// kept instead, with all volumes that the definition has by now, also on a node that is not
+// connected. A node that is not connected is refused for any other.
 func (s *Resources) Create(ctx context.Context, definition string, list []NewResource) (Created, error) {
-	b := s.birth()
 	list = slices.Clone(list)
 	for i, n := range list {
 		p, err := props.New(props.Resource, n.Props)
@@ -48,90 +48,110 @@ func (s *Resources) Create(ctx context.Context, definition string, list []NewRes
 		}
 		list[i].Props = p.Map()
 	}
-	var out Created
-	var ids []model.ResourceID
-	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
-		out, ids = Created{}, nil
-		d, err := schema.FindDefinition(tx, definition)
-		if err != nil {
-			return err
-		}
-		out.Definition = d
-		for _, n := range list {
-			id, err := s.createOne(tx, &out, n, b)
-			if err != nil {
-				return err
-			}
-			if id != nil {
-				ids = append(ids, *id)
-			}
-		}
-		return checkReplication(d.Name.Key(), out.Definition.Layers, diskfulOf(tx, d.Name.Key()))
-	})
+	c := creating{Resources: s, birth: s.birth()}
+	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error { return c.commit(tx, definition, list) })
 	if err != nil {
 		return Created{}, err
 	}
 	ctx, cancel := s.settling(ctx)
 	defer cancel()
-	if failed := notReady("created", out.Definition.Name, s.settle(ctx, rev, ids)); failed != nil {
-		return Created{}, s.takeBack(ctx, failed, out.Definition, ids)
+	if failed := notReady("created", c.out.Definition.Name, s.settle(ctx, rev, c.wait)); failed != nil {
+		return Created{}, s.takeBack(ctx, failed, c.out.Definition, c.put)
 	}
-	return out, nil
+	return c.out, nil
 }
 
-func diskfulOf(r store.Reader, d model.DefinitionKey) int {
-	n := 0
+// creating is one call of Create on its way.
+type creating struct {
+	*Resources
+	birth birth
+	out   Created
+	put   []touched
+	wait  []model.ResourceID // of put, those on nodes that are connected
+}
+
+func (c *creating) commit(tx *store.Tx, definition string, list []NewResource) error {
+	c.out, c.put, c.wait = Created{}, nil, nil
+	d, err := schema.FindDefinition(tx, definition)
+	if err != nil {
+		return err
+	}
+	c.out.Definition = d
+	for _, n := range list {
+		if err := c.one(tx, n); err != nil {
+			return err
+		}
+	}
+	return checkReplication(d.Name, c.out.Definition.Layers, copies(tx, d.Name.Key()))
+}
+
+// copies is how many copies of its data a definition has. Replicas in one shared space have
+// one together.
+func copies(r store.Reader, d model.DefinitionKey) int {
+	n, spaces := 0, map[string]bool{}
 	for x := range schema.ResourcesOf(r, d) {
-		if x.Kind == schema.Diskful && !x.Deleting {
+		if x.Kind != schema.Diskful || x.Deleting {
+			continue
+		}
+		space := spaceOf(r, x)
+		if space == "" || !spaces[space] {
 			n++
 		}
+		spaces[space] = true
 	}
 	return n
 }
 
-// createOne adds one replica. It returns its id, or nil when there is nothing to wait for.
-func (s *Resources) createOne(tx *store.Tx, out *Created, n NewResource, b birth) (*model.ResourceID, error) {
-	d := &out.Definition
+// spaceOf is the shared space that the data of a replica lies in; empty when it has none, or
+// its pool is its own.
+func spaceOf(r store.Reader, x schema.Resource) string {
+	if x.Kind != schema.Diskful || len(x.Volumes) == 0 {
+		return ""
+	}
+	p, _ := schema.Pools.Get(r, model.PoolID{Node: x.Node, Pool: x.Volumes[0].Pool})
+	return p.SharedSpace
+}
+
+// one adds one replica, or cancels the deletion of the one that is there.
+func (c *creating) one(tx *store.Tx, n NewResource) error {
+	d := &c.out.Definition
 	node, err := schema.FindNode(tx, n.Node)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	id := model.ResourceID{Definition: d.Name.Key(), Node: node.Name.Key()}
 	old, exists := schema.Resources.Get(tx, id)
 	if exists && !old.Deleting {
-		out.Notices = append(out.Notices, errs.Notice{
-			Kind: errs.ReplicaExists, Object: errs.Resource,
-			Message: fmt.Sprintf("resource %s is on node %s already", d.Name, node.Name),
-		})
-		return nil, nil
+		c.note(errs.ReplicaExists, "resource %s is on node %s already", d.Name, node.Name)
+		return nil
 	}
-	if err := s.connected(node); err != nil {
-		return nil, err
-	}
-	if err := s.decide(tx, d, node, n); err != nil {
-		return nil, err
+	if why := whyLeaving(node); why != "" {
+		return errs.New(errs.Closing, errs.Node, "node %s takes no new replica of %s", node.Name, d.Name).
+			Because("%s", why).Fix("use another node, or restore it first: node restore %s", node.Name)
 	}
 	if exists {
-		old.Deleting = false
-		if err := schema.Resources.Update(tx, old); err != nil {
-			return nil, err
-		}
-		out.Notices = append(out.Notices, errs.Notice{
-			Kind: errs.SuccessNote, Object: errs.Resource,
-			Message: fmt.Sprintf("resource %s on node %s was being deleted, and is kept", d.Name, node.Name),
-		})
-		return &id, nil
+		return c.revive(tx, node, old, n)
 	}
-	pool, err := s.choosePool(tx, *d, node, n)
+	if err := c.connected(node); err != nil {
+		return err
+	}
+	if err := c.decide(tx, d, node, n); err != nil {
+		return err
+	}
+	pool, err := c.choosePool(tx, *d, node, n)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r := replica{
+	c.put, c.wait = append(c.put, touched{id: id}), append(c.wait, id)
+	c.out.Placed = append(c.out.Placed, Placement{Node: node.Name, Pool: pool.Name, Kind: n.Kind})
+	return c.add(tx, *d, replica{
 		node: id.Node, pool: pool.Name.Key(), kind: n.Kind, props: model.PropsOf(n.Props),
-		nodeID: n.NodeID, ports: n.Ports, birth: b,
-	}
-	out.Placed = append(out.Placed, Placement{Node: node.Name, Pool: pool.Name, Kind: n.Kind})
-	return &id, s.add(tx, *d, r)
+		nodeID: n.NodeID, ports: n.Ports, birth: c.birth,
+	})
+}
+
+func (c *creating) note(kind errs.NoticeKind, format string, args ...any) {
+	c.out.Notices = append(c.out.Notices, errs.Notice{Kind: kind, Object: errs.Resource, Message: fmt.Sprintf(format, args...)})
 }
 
 // connected refuses a node whose agent is not there to make the device.
@@ -199,13 +219,7 @@ func (s *Resources) choosePool(tx *store.Tx, d schema.Definition, node schema.No
 	if !ok || p.Provider == model.Diskless {
 		return p, noSuchPool(tx, node, name)
 	}
-	var sizes []int64
-	for vd := range schema.VolumesOf(tx, d.Name.Key()) {
-		if !vd.Deleting {
-			sizes = append(sizes, vd.Size)
-		}
-	}
-	return p, s.fits(tx, p, sizes)
+	return p, s.fits(tx, p, sizesOf(tx, d.Name.Key()))
 }
 
 func poolName(tx *store.Tx, d schema.Definition, node schema.Node, n NewResource) (model.PoolName, error) {
@@ -251,6 +265,6 @@ func (s *Resources) fits(r store.Reader, p schema.Pool, sizes []int64) error {
 	if why.Kind != placer.NoSpace {
 		kind = errs.HostFailed
 	}
-	return errs.New(kind, errs.StoragePool, "storage pool %s on node %s cannot take this", p.Name, p.Node).
+	return errs.New(kind, errs.StoragePool, "storage pool %s on node %s cannot take this", p.Name, schema.NameOfNode(r, p.Node)).
 		Because("%s", why).Fix("use another pool, or make room in this one")
 }

@@ -38,7 +38,7 @@ func (s *Resources) DeleteDefinition(ctx context.Context, name string) ([]errs.N
 		if err != nil {
 			return err
 		}
-		ids, err = closeDefinition(tx, now)
+		ids, err = s.closeDefinition(tx, now)
 		return err
 	})
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Resources) DeleteDefinition(ctx context.Context, name string) ([]errs.N
 // closeDefinition marks a definition and all its replicas for deletion; one without
 // replicas goes at once. It is refused while a snapshot exists. It returns the replicas that
 // have to go.
-func closeDefinition(tx *store.Tx, d schema.Definition) ([]model.ResourceID, error) {
+func (s *Resources) closeDefinition(tx *store.Tx, d schema.Definition) ([]model.ResourceID, error) {
 	var names []string
 	for sn := range schema.SnapshotsOf(tx, d.Name.Key()) {
 		names = append(names, string(sn.Name))
@@ -61,7 +61,7 @@ func closeDefinition(tx *store.Tx, d schema.Definition) ([]model.ResourceID, err
 	}
 	replicas := slices.Collect(schema.ResourcesOf(tx, d.Name.Key()))
 	if len(replicas) == 0 {
-		return nil, dropDefinition(tx, d.Name.Key())
+		return nil, s.dropDefinition(tx, d.Name.Key())
 	}
 	ids := make([]model.ResourceID, len(replicas))
 	for i, r := range replicas {
@@ -77,7 +77,7 @@ func closeDefinition(tx *store.Tx, d schema.Definition) ([]model.ResourceID, err
 }
 
 // dropDefinition removes the rows of a definition without replicas.
-func dropDefinition(tx *store.Tx, key model.DefinitionKey) error {
+func (s *Resources) dropDefinition(tx *store.Tx, key model.DefinitionKey) error {
 	for _, v := range slices.Collect(schema.VolumesOf(tx, key)) {
 		if err := schema.VolumeDefinitions.Delete(tx, model.VolumeDefinitionID{Definition: key, Number: v.Number}); err != nil {
 			return err
@@ -100,7 +100,9 @@ func (s *Resources) Delete(ctx context.Context, definition, node string) ([]errs
 	if err := s.unused(ctx, d.Name, []schema.Resource{r}); err != nil {
 		return nil, err
 	}
+	var waits []model.ResourceID
 	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
+		waits = nil
 		r, err := schema.FindResource(tx, definition, node)
 		if err != nil {
 			return err
@@ -108,16 +110,45 @@ func (s *Resources) Delete(ctx context.Context, definition, node string) ([]errs
 		if err := lastWithData(tx, d.Name, r); err != nil {
 			return err
 		}
-		r.Deleting = true
-		if err := dropConnections(tx, r.ID()); err != nil {
-			return err
+		stays, err := s.markDeleting(tx, r)
+		if stays {
+			waits = append(waits, r.ID())
 		}
-		return schema.Resources.Update(tx, r)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return s.awaitGone(ctx, d.Name, rev, []model.ResourceID{r.ID()})
+	return s.awaitGone(ctx, d.Name, rev, waits)
+}
+
+// markDeleting marks a replica for deletion, also one that is marked: its node then tries at
+// once. It tells whether the row stays until the host has confirmed. It does not where
+// another node has the same data in the same space: there is nothing to destroy.
+func (s *Resources) markDeleting(tx *store.Tx, r schema.Resource) (stays bool, err error) {
+	if sharesData(tx, r) {
+		return false, s.dropReplica(tx, r)
+	}
+	if err := dropConnections(tx, r.ID()); err != nil {
+		return false, err
+	}
+	r.Deleting = true
+	return true, schema.Resources.Update(tx, r)
+}
+
+// sharesData tells whether another replica that stays has its data in the same shared space,
+// and so is the same data.
+func sharesData(r store.Reader, x schema.Resource) bool {
+	space := spaceOf(r, x)
+	if space == "" {
+		return false
+	}
+	for o := range schema.ResourcesOf(r, x.Definition) {
+		if o.Node != x.Node && !o.Deleting && spaceOf(r, o) == space {
+			return true
+		}
+	}
+	return false
 }
 
 // lastWithData refuses to take the data from under replicas that use it over the network.
@@ -138,7 +169,7 @@ func lastWithData(tx *store.Tx, name model.DefinitionName, r schema.Resource) er
 	if diskful > 0 || diskless == 0 {
 		return nil
 	}
-	return errs.New(errs.InUse, errs.Resource, "resource %s on node %s cannot be deleted", name, r.Node).
+	return errs.New(errs.InUse, errs.Resource, "resource %s on node %s cannot be deleted", name, schema.NameOfNode(tx, r.Node)).
 		Because("it is the last replica with data, and %d replicas without a disk use it", diskless).
 		Fix("delete those first, or delete the resource definition")
 }
@@ -173,7 +204,7 @@ func (s *Resources) unused(ctx context.Context, name model.DefinitionName, repli
 		if s.Observed.Node(r.Node).Connection == observed.Offline {
 			continue
 		}
-		wg.Go(func() { refusals[i] = s.unusedOn(ctx, name, r.Node) })
+		wg.Go(func() { refusals[i] = s.unusedOn(ctx, name, r) })
 	}
 	wg.Wait()
 	for _, err := range refusals {
@@ -184,10 +215,11 @@ func (s *Resources) unused(ctx context.Context, name model.DefinitionName, repli
 	return nil
 }
 
-func (s *Resources) unusedOn(ctx context.Context, name model.DefinitionName, node model.NodeKey) error {
-	holders, err := s.Hosts.Holders(ctx, node, name)
+func (s *Resources) unusedOn(ctx context.Context, name model.DefinitionName, r schema.Resource) error {
+	node := schema.NameOfNode(s.Store.Snapshot(), r.Node)
+	holders, err := s.Hosts.Holders(ctx, r.Node, name)
 	switch {
-	case errs.Is(err, errs.NotConnected):
+	case errs.Is(err, errs.NotConnected), errs.Is(err, errs.HostFailed) && s.unheard(r.ID()):
 		return nil
 	case err != nil:
 		return errs.New(errs.HostFailed, errs.Resource, "resource %s was not touched", name).
@@ -198,7 +230,14 @@ func (s *Resources) unusedOn(ctx context.Context, name model.DefinitionName, nod
 	return nil
 }
 
-func inUse(name model.DefinitionName, node model.NodeKey, holders string) error {
+// unheard tells whether a node that is online has never spoken of a replica: it is so new that
+// the agent may not have heard of it yet, and so it has no users.
+func (s *Resources) unheard(id model.ResourceID) bool {
+	_, told := s.Observed.Resource(id)
+	return !told && s.Observed.Node(id.Node).Connection == observed.Online
+}
+
+func inUse(name model.DefinitionName, node model.NodeName, holders string) error {
 	return errs.New(errs.InUse, errs.Resource, "resource %s was not touched: it is in use on node %s", name, node).
 		Because("%s", holders).Fix("unmount or close it there, then try again")
 }
@@ -211,10 +250,10 @@ func (s *Resources) awaitGone(ctx context.Context, name model.DefinitionName, re
 	for _, o := range s.settle(ctx, rev, ids) {
 		switch {
 		case isGone(o):
-		case errors.Is(o.err, observed.ErrNodeOffline):
+		case o.offline():
 			notices = append(notices, errs.Notice{
 				Kind: errs.NodeNotConnected, Object: errs.Resource,
-				Message: fmt.Sprintf("node %s is not connected: resource %s is deleted there when it is back", o.id.Node, name),
+				Message: fmt.Sprintf("node %s is not connected: resource %s is deleted there when it is back", o.node, name),
 			})
 		default:
 			return notices, stillThere(name, o)
@@ -233,7 +272,7 @@ func isGone(o outcome) bool {
 func stillThere(name model.DefinitionName, o outcome) error {
 	e := o.notReady("deleted", name)
 	if e == nil {
-		e = errs.New(errs.HostFailed, errs.Resource, "resource %s could not be deleted on node %s", name, o.id.Node).
+		e = errs.New(errs.HostFailed, errs.Resource, "resource %s could not be deleted on node %s", name, o.node).
 			Because("the node reported it as %s", o.status.Phase)
 	}
 	return e.Fix("the node tries again by itself; repeat the delete to make it try at once")

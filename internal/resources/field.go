@@ -25,7 +25,7 @@ type field struct {
 // field reads the nodes and pools of a state, with what their agents last said. levels are
 // the properties of what is placed: its definition and group.
 func (s *Resources) field(r store.Reader, levels []props.Level) field {
-	levels = append([]props.Level{{Scope: props.Controller, Props: schema.SettingsOf(r)}}, levels...)
+	levels = append(cluster(r), levels...)
 	var f field
 	for n := range schema.Nodes.All(r) {
 		if n.Type.RunsAgent() {
@@ -47,10 +47,21 @@ func (s *Resources) node(r store.Reader, n schema.Node, levels []props.Level) pl
 		NoTarget: !props.Bool("AutoplaceTarget", levels...),
 		Layers:   seen.Layers, Providers: seen.Providers, Replicas: schema.ResourcesByNode.Len(r, key),
 	}
-	if n.Deleting {
-		out.Leaving = "node is being deleted"
-	}
+	out.Leaving = whyLeaving(n)
 	return out
+}
+
+// whyLeaving tells why a node takes nothing new; empty when it does.
+func whyLeaving(n schema.Node) string {
+	switch {
+	case n.Deleting:
+		return "node is lost and being removed"
+	case n.Evacuating:
+		return "node is being evacuated"
+	case n.Evicted:
+		return "node was evicted"
+	}
+	return ""
 }
 
 func (s *Resources) pool(r store.Reader, p schema.Pool, levels []props.Level) placer.Pool {
@@ -64,7 +75,7 @@ func (s *Resources) pool(r store.Reader, p schema.Pool, levels []props.Level) pl
 	seen, _ := s.Observed.Pool(id)
 	out.Granularity = seen.Granularity
 	out.Fault = strings.Join(seen.Faults, "; ")
-	out.Space = space(seen, schema.Promised.Of(r, id))
+	out.Space = space(seen, promisedIn(r, p))
 	out.Space.FreeRatio = ratio("MaxFreeCapacityOversubscriptionRatio", levels)
 	out.Space.TotalRatio = ratio("MaxTotalCapacityOversubscriptionRatio", levels)
 	out.Throughput, _ = props.Int("Autoplacer/MaxThroughput", levels...)
@@ -84,6 +95,20 @@ func space(seen observed.PoolStatus, promised int64) placer.Space {
 		sp.Allocated = *seen.Allocated
 	}
 	return sp
+}
+
+// promisedIn is what was promised in a pool, and in all others that are one space with it. A
+// volume that several nodes have in one space counts for each of them: that is more than
+// it takes, and never less.
+func promisedIn(r store.Reader, p schema.Pool) int64 {
+	if p.SharedSpace == "" {
+		return schema.Promised.Of(r, model.PoolID{Node: p.Node, Pool: p.Name.Key()})
+	}
+	var sum int64
+	for other := range schema.PoolsBySpace.Get(r, p.SharedSpace) {
+		sum += schema.Promised.Of(r, model.PoolID{Node: other.Node, Pool: other.Name.Key()})
+	}
+	return sum
 }
 
 // Space returns what is known of a pool's room, and how much it can still promise.
@@ -120,12 +145,13 @@ func weights(r store.Reader) *placer.Weights {
 	}
 }
 
-// existing lists the replicas that a definition has, as the placer wants them.
+// existing lists the replicas that a definition has, as the placer wants them. Those that go,
+// or lie on nodes that leave, do not count.
 func existing(r store.Reader, d model.DefinitionKey) []placer.Existing {
 	var list []placer.Existing
 	for x := range schema.ResourcesOf(r, d) {
 		e := placer.Existing{
-			Node: x.Node, Diskful: x.Kind == schema.Diskful, Client: x.Kind == schema.Client, Uncounted: x.Deleting,
+			Node: x.Node, Diskful: x.Kind == schema.Diskful, Client: x.Kind == schema.Client, Uncounted: !counts(r, x),
 		}
 		if e.Diskful && len(x.Volumes) > 0 {
 			e.Pool = x.Volumes[0].Pool
@@ -133,6 +159,12 @@ func existing(r store.Reader, d model.DefinitionKey) []placer.Existing {
 		list = append(list, e)
 	}
 	return list
+}
+
+// counts tells whether a replica is one to rely on.
+func counts(r store.Reader, x schema.Resource) bool {
+	n, ok := schema.Nodes.Get(r, x.Node)
+	return ok && !x.Deleting && !n.Leaving()
 }
 
 // others yields the definitions that have a replica on a node.

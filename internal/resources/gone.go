@@ -33,7 +33,7 @@ func (s *Resources) Destroyed(ctx context.Context, gone []Gone) error {
 		var wg sync.WaitGroup
 		for i, g := range chunk {
 			wg.Go(func() {
-				_, failed[i] = schema.Update(ctx, s.Store, func(tx *store.Tx) error { return drop(tx, g) })
+				_, failed[i] = schema.Update(ctx, s.Store, func(tx *store.Tx) error { return s.drop(tx, g) })
 			})
 		}
 		wg.Wait()
@@ -44,28 +44,37 @@ func (s *Resources) Destroyed(ctx context.Context, gone []Gone) error {
 	return nil
 }
 
-func drop(tx *store.Tx, g Gone) error {
+func (s *Resources) drop(tx *store.Tx, g Gone) error {
 	r, ok := schema.Resources.Get(tx, g.Resource)
 	if !ok || uint64(schema.Resources.Revision(tx, g.Resource)) > g.Generation {
 		return nil
 	}
 	if len(g.Volumes) > 0 {
-		return dropVolumes(tx, r, g.Volumes)
+		return s.dropVolumes(tx, r, g.Volumes)
 	}
 	if !r.Deleting {
 		return nil
 	}
-	if err := dropConnections(tx, g.Resource); err != nil {
+	return s.dropReplica(tx, r)
+}
+
+// dropReplica removes the row of a replica, with what depends on it, and keeps its node id
+// from being used again while its peers may remember it.
+func (s *Resources) dropReplica(tx *store.Tx, r schema.Resource) error {
+	if err := dropConnections(tx, r.ID()); err != nil {
 		return err
 	}
-	if err := schema.Resources.Delete(tx, g.Resource); err != nil {
+	if err := schema.Resources.Delete(tx, r.ID()); err != nil {
 		return err
 	}
-	return tidy(tx, g.Resource.Definition)
+	if err := retireNodeID(tx, r); err != nil {
+		return err
+	}
+	return s.tidy(tx, r.Definition)
 }
 
 // dropVolumes takes volumes that are gone out of a replica that stays.
-func dropVolumes(tx *store.Tx, r schema.Resource, gone []model.VolumeNumber) error {
+func (s *Resources) dropVolumes(tx *store.Tx, r schema.Resource, gone []model.VolumeNumber) error {
 	left := slices.DeleteFunc(slices.Clone(r.Volumes), func(v schema.Volume) bool {
 		return v.Deleting && slices.Contains(gone, v.Number)
 	})
@@ -76,18 +85,18 @@ func dropVolumes(tx *store.Tx, r schema.Resource, gone []model.VolumeNumber) err
 	if err := schema.Resources.Update(tx, r); err != nil {
 		return err
 	}
-	return tidy(tx, r.Definition)
+	return s.tidy(tx, r.Definition)
 }
 
 // tidy removes what is being deleted of a definition and has nothing left on any host.
-func tidy(tx *store.Tx, key model.DefinitionKey) error {
+func (s *Resources) tidy(tx *store.Tx, key model.DefinitionKey) error {
 	d, ok := schema.Definitions.Get(tx, key)
 	if !ok {
 		return nil
 	}
 	replicas := slices.Collect(schema.ResourcesOf(tx, key))
 	if d.Deleting && len(replicas) == 0 {
-		return dropDefinition(tx, key)
+		return s.dropDefinition(tx, key)
 	}
 	for _, vd := range slices.Collect(schema.VolumesOf(tx, key)) {
 		if !vd.Deleting || slices.ContainsFunc(replicas, func(r schema.Resource) bool { return has(r, vd.Number) }) {

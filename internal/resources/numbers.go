@@ -4,11 +4,12 @@
 package resources
 
 import (
-	"strconv"
-	"strings"
+	"slices"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/observed"
+	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/store"
 )
@@ -19,34 +20,10 @@ type numberRange struct {
 	lo, hi   int32
 }
 
-// The ranges that numbers are taken from. Ports end below the range from which Linux takes
-// the ports of outgoing connections (32768); that of LINSTOR, 1,000 ports, is used up by
-// 1,000 resources on a node.
-func minorRange(settings model.Props) numberRange {
-	return rangeOf(settings, numberRange{"MinorNrAutoRange", 1000, 49999})
-}
-
-func portRange(settings model.Props) numberRange {
-	return rangeOf(settings, numberRange{"TcpPortAutoRange", 7000, 31999})
-}
-
-// nodeIDs is fixed: DRBD 9 numbers the replicas of a resource from 0 to 31 (DRBD manual).
-const highestNodeID int32 = 31
-
-// rangeOf reads "7000-7999"; properties are checked when they are set, so what does not
-// parse is not there.
-func rangeOf(settings model.Props, r numberRange) numberRange {
-	v, ok := settings.Get(r.property)
-	if !ok {
-		return r
-	}
-	a, b, _ := strings.Cut(v, "-")
-	lo, err1 := strconv.ParseInt(strings.TrimSpace(a), 10, 32)
-	hi, err2 := strconv.ParseInt(strings.TrimSpace(b), 10, 32)
-	if err1 != nil || err2 != nil || lo > hi {
-		return r
-	}
-	return numberRange{r.property, int32(lo), int32(hi)}
+// rangeOf returns the range that a property of the cluster sets.
+func rangeOf(r store.Reader, property string) numberRange {
+	lo, hi, _ := props.Range(property, cluster(r)...)
+	return numberRange{property, int32(lo), int32(hi)}
 }
 
 func (r numberRange) exhausted(object errs.Object, attr errs.Attr, what string) error {
@@ -55,9 +32,10 @@ func (r numberRange) exhausted(object errs.Object, attr errs.Attr, what string) 
 		Fix("widen the range with the controller property %s, or delete what is not needed", r.property)
 }
 
-// freeMinor returns the lowest minor that no volume has.
-func freeMinor(tx *store.Tx, settings model.Props) (int32, error) {
-	r := minorRange(settings)
+// freeMinor returns the lowest minor that no volume has. A volume keeps its minor until every
+// host has said that it is gone.
+func freeMinor(tx *store.Tx) (int32, error) {
+	r := rangeOf(tx, "MinorNrAutoRange")
 	n, ok := schema.Minors.Free(tx, r.lo, r.hi)
 	if !ok {
 		return 0, r.exhausted(errs.VolumeDefinition, errs.Minor, "minor number")
@@ -65,22 +43,83 @@ func freeMinor(tx *store.Tx, settings model.Props) (int32, error) {
 	return n, nil
 }
 
-// freePort returns the lowest TCP port that no replica on the node has.
-func freePort(tx *store.Tx, settings model.Props, node model.NodeKey) (int32, error) {
-	r := portRange(settings)
+// freePort returns the lowest TCP port that no replica on the node has. A replica keeps its
+// ports until its host has said that it is gone. A peer that still dials the port then
+// reaches nobody, or a replica of another resource or number, which refuses it.
+func freePort(tx *store.Tx, node model.NodeKey) (int32, error) {
+	r := rangeOf(tx, "TcpPortAutoRange")
 	p, ok := schema.Ports.Free(tx, schema.NodePort{Node: node, Port: r.lo}, schema.NodePort{Node: node, Port: r.hi})
 	if !ok {
-		return 0, r.exhausted(errs.Resource, errs.Port, "TCP port on node "+string(node))
+		return 0, r.exhausted(errs.Resource, errs.Port, "TCP port on node "+string(schema.NameOfNode(tx, node)))
 	}
 	return p.Port, nil
 }
 
-// freeNodeID returns the lowest number that no replica of the definition has.
-func freeNodeID(tx *store.Tx, d model.DefinitionKey) (int32, error) {
-	n, ok := schema.NodeIDs.Free(tx, schema.ReplicaNumber{Definition: d}, schema.ReplicaNumber{Definition: d, NodeID: highestNodeID})
-	if !ok {
-		return 0, errs.New(errs.Exhausted, errs.Resource, "resource %s has no free node id", d).About(errs.NodeID).
+// highestNodeID is fixed: DRBD 9 numbers the replicas of a resource from 0 to 31 (DRBD manual).
+const highestNodeID int32 = 31
+
+// takeNodeID returns the number of a new replica among its peers: the one asked for, else the
+// lowest that none has or had, else the one that was retired the longest time ago.
+//
+// Peers keep a bitmap of what a replica has missed under its number. Given to another, the
+// number would lead them to believe that this one has what the former had. So the number of a
+// replica that went is retired, and not taken again before every replica that there is has
+// carried out an assignment from after that: those do not name the former any more. Replicas
+// that are added later never knew it.
+func (s *Resources) takeNodeID(tx *store.Tx, d *schema.Definition, asked *int32) (int32, error) {
+	if asked != nil {
+		return *asked, s.reuse(tx, d, *asked)
+	}
+	retired := func(id int32) bool {
+		return slices.ContainsFunc(d.Retired, func(n schema.RetiredNodeID) bool { return n.NodeID == id })
+	}
+	used := map[int32]bool{}
+	for x := range schema.ResourcesOf(tx, d.Name.Key()) {
+		if x.NodeID != nil {
+			used[*x.NodeID] = true
+		}
+	}
+	for id := range highestNodeID + 1 {
+		if !used[id] && !retired(id) {
+			return id, nil
+		}
+	}
+	if len(d.Retired) == 0 {
+		return 0, errs.New(errs.Exhausted, errs.Resource, "resource %s has no free node id", d.Name).About(errs.NodeID).
 			Because("it has %d replicas, the most that DRBD can have", highestNodeID+1).Fix("delete a replica first")
 	}
-	return n.NodeID, nil
+	oldest := slices.MinFunc(d.Retired, func(a, b schema.RetiredNodeID) int { return int(int64(a.Since) - int64(b.Since)) })
+	return oldest.NodeID, s.reuse(tx, d, oldest.NodeID)
+}
+
+// reuse takes a number out of retirement; one that is not retired is free for the asking. It
+// is refused while a peer may remember the number.
+func (s *Resources) reuse(tx *store.Tx, d *schema.Definition, id int32) error {
+	i := slices.IndexFunc(d.Retired, func(n schema.RetiredNodeID) bool { return n.NodeID == id })
+	if i < 0 {
+		return nil
+	}
+	for x := range schema.ResourcesOf(tx, d.Name.Key()) {
+		st, _ := s.Observed.Resource(x.ID())
+		if st.Current && st.Phase == observed.Ready && st.Generation >= d.Retired[i].Since {
+			continue
+		}
+		return errs.New(errs.Exhausted, errs.Resource, "resource %s cannot use the node id %d again yet", d.Name, id).About(errs.NodeID).
+			Because("node %s has not confirmed yet that it has forgotten the replica that had it", schema.NameOfNode(tx, x.Node)).
+			Fix("wait until the node has carried out its assignment, or delete the resource there")
+	}
+	d.Retired = slices.Delete(slices.Clone(d.Retired), i, i+1)
+	return schema.Definitions.Update(tx, *d)
+}
+
+// retireNodeID keeps the number of a replica whose row has gone for as long as its peers may
+// remember it. They get a new assignment by this: their definition has changed.
+func retireNodeID(tx *store.Tx, r schema.Resource) error {
+	d, ok := schema.Definitions.Get(tx, r.Definition)
+	if r.NodeID == nil || !ok || d.Deleting {
+		return nil
+	}
+	d.Retired = append(slices.Clone(d.Retired), schema.RetiredNodeID{NodeID: *r.NodeID, Since: uint64(tx.Revision())})
+	slices.SortFunc(d.Retired, func(a, b schema.RetiredNodeID) int { return int(a.NodeID - b.NodeID) })
+	return schema.Definitions.Update(tx, d)
 }

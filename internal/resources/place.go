@@ -26,34 +26,87 @@ type Placement struct {
 // placing is one placement of a definition on its way into the database.
 type placing struct {
 	definition model.DefinitionKey
+	name       model.DefinitionName // for people
 	filter     model.Filter
 	layers     []model.Layer
-	sizes      []int64 // bytes of the volumes
-	plan       placer.Plan
-	base       []placer.Existing // what the plan was made for
-	birth      birth
+	sizes      []int64       // bytes of the volumes
 	levels     []props.Level // of the definition and its group
+	avoid      map[model.NodeKey]string
+	birth      birth
+	from       [2]store.Revision // of the definition and the group that it was made of
+
+	plan  placer.Plan
+	basis basis // of the plan
+}
+
+// basis is what a plan rests on, as far as it can be compared without planning again: when
+// it is the same on another state, the plan is right there too, if its picks still fit.
+type basis struct {
+	settings store.Revision
+	rules    []store.Revision // of the nodes that replicas lie on or were put on
+	existing []placer.Existing
+	promised []int64 // in the picked pools
+}
+
+// basisOf looks at what the plan of p rests on.
+func (p *placing) basisOf(r store.Reader) basis {
+	b := basis{settings: schema.Settings.Revision(r, schema.SettingsKey), existing: existing(r, p.definition)}
+	for _, e := range b.existing {
+		b.rules = append(b.rules, schema.Nodes.Revision(r, e.Node))
+	}
+	for _, pick := range p.plan.Picks {
+		id := model.PoolID{Node: pick.Node, Pool: pick.Pool}
+		b.rules = append(b.rules, schema.Nodes.Revision(r, pick.Node), schema.Pools.Revision(r, id))
+		b.promised = append(b.promised, schema.Promised.Of(r, id))
+	}
+	return b
+}
+
+// sameRules tells whether two bases differ in promised space at most.
+func (b basis) sameRules(o basis) bool {
+	return b.settings == o.settings && slices.Equal(b.rules, o.rules) && slices.Equal(b.existing, o.existing)
 }
 
 // plan finds places on a state. Nothing is reserved by it.
 func (s *Resources) plan(r store.Reader, p *placing) error {
 	f := s.field(r, p.levels)
-	p.base = existing(r, p.definition)
+	for i, n := range f.nodes {
+		if why, avoided := p.avoid[n.Name.Key()]; avoided && n.Leaving == "" {
+			f.nodes[i].Leaving = why
+		}
+	}
 	plan, err := placer.Place(placer.Request{
-		Filter: p.filter, Layers: p.layers, Sizes: p.sizes, Existing: p.base, Others: others(r),
+		Filter: p.filter, Layers: p.layers, Sizes: p.sizes, Existing: existing(r, p.definition), Others: others(r),
 		MixProviders: mixes(r, p.levels), Weights: weights(r),
 	}, f.nodes, f.pools)
 	if err != nil {
 		return err
 	}
 	p.plan = plan
-	return checkReplication(p.definition, p.layers, plan.Have+len(plan.Picks))
+	p.basis = p.basisOf(r)
+	if len(plan.Picks) == 0 {
+		return nil
+	}
+	return checkReplication(p.name, p.layers, plan.Have+len(plan.Picks))
 }
 
+// smallField is the most pools among which it is worth while to plan again in a transaction
+// only to spread replicas better. It takes some hundred microseconds there.
+const smallField = 200
+
 // confirm checks, on the state that the transaction builds on, what the plan rests on, and
-// plans again when it does not hold any more.
+// plans again when it does not hold any more. Where planning is cheap, it does so also when
+// the picked pools have promised more since, so that calls at the same time spread.
 func (s *Resources) confirm(tx *store.Tx, p *placing) error {
-	if !slices.Equal(p.base, existing(tx, p.definition)) {
+	now := p.basisOf(tx)
+	apart := len(p.filter.NotPlaceWith) > 0 || p.filter.NotPlaceWithRegex != nil // what is on the nodes counts
+	if apart || !now.sameRules(p.basis) {
+		return s.plan(tx, p)
+	}
+	if slices.Equal(now.promised, p.basis.promised) {
+		return nil
+	}
+	if schema.Pools.Len(tx) <= smallField {
 		return s.plan(tx, p)
 	}
 	levels := append(cluster(tx), p.levels...)
@@ -66,11 +119,6 @@ func (s *Resources) confirm(tx *store.Tx, p *placing) error {
 			return s.plan(tx, p)
 		}
 	}
-	for _, pick := range p.plan.Picks {
-		if n, ok := schema.Nodes.Get(tx, pick.Node); !ok || n.Deleting {
-			return s.plan(tx, p)
-		}
-	}
 	return nil
 }
 
@@ -79,12 +127,17 @@ func mixes(r store.Reader, levels []props.Level) bool {
 	return props.Bool("AllowMixingStoragePoolDriver", append(cluster(r), levels...)...)
 }
 
-// checkReplication refuses several replicas that nothing would keep equal.
-func checkReplication(name model.DefinitionKey, layers []model.Layer, replicas int) error {
+// checkReplication refuses several replicas that nothing would keep equal. The name is empty
+// for one that does not exist yet.
+func checkReplication(name model.DefinitionName, layers []model.Layer, replicas int) error {
 	if replicas <= 1 || model.Replicates(layers) {
 		return nil
 	}
-	return errs.New(errs.Invalid, errs.ResourceDefinition, "%d replicas of %s are not possible", replicas, name).About(errs.LayerStack).
+	what := "a resource"
+	if name != "" {
+		what = string(name)
+	}
+	return errs.New(errs.Invalid, errs.ResourceDefinition, "%d replicas of %s are not possible", replicas, what).About(errs.LayerStack).
 		Because("no layer of the stack %s replicates, so they would not hold the same data", layerText(layers)).
 		Fix("ask for one replica (place count 1), or for a stack with %s on nodes that can run it", model.DRBD)
 }
@@ -131,40 +184,57 @@ func settleLayers(tx *store.Tx, d *schema.Definition, layers []model.Layer) erro
 	return schema.Definitions.Update(tx, *d)
 }
 
-// put adds the picks of a confirmed plan, and returns the ids of what it added or changed.
-func (s *Resources) put(tx *store.Tx, d schema.Definition, p *placing) ([]model.ResourceID, []Placement, error) {
-	var ids []model.ResourceID
+// touched is a replica that a call has added, or that was there and was given another part.
+type touched struct {
+	id  model.ResourceID
+	was bool // it was there; what it was cannot be had back
+}
+
+func idsOf(list []touched) []model.ResourceID {
+	ids := make([]model.ResourceID, len(list))
+	for i, t := range list {
+		ids[i] = t.id
+	}
+	return ids
+}
+
+// put adds the picks of a confirmed plan, and returns what it added or changed.
+func (s *Resources) put(tx *store.Tx, d schema.Definition, p *placing) ([]touched, []Placement, error) {
+	var list []touched
 	var placed []Placement
-	note := func(r replica) {
-		ids = append(ids, model.ResourceID{Definition: p.definition, Node: r.node})
+	put := func(r replica) error {
+		id := model.ResourceID{Definition: d.Name.Key(), Node: r.node}
+		_, was := schema.Resources.Get(tx, id)
+		list = append(list, touched{id, was})
 		placed = append(placed, placementOf(tx, r))
+		if was {
+			return s.convert(tx, d, r)
+		}
+		return s.add(tx, d, r)
 	}
 	for _, pick := range p.plan.Picks {
 		r := replica{node: pick.Node, pool: pick.Pool, kind: schema.Diskful, birth: p.birth}
-		put := s.add
-		if pick.Convert {
-			put = s.convert
+		if pool, ok := schema.Pools.Get(tx, model.PoolID{Node: pick.Node, Pool: pick.Pool}); ok && pool.Provider == model.Diskless {
+			r.kind = schema.Client
 		}
-		if err := put(tx, d, r); err != nil {
+		if err := put(r); err != nil {
 			return nil, nil, err
 		}
-		note(r)
 	}
 	if !model.Replicates(p.layers) {
-		return ids, placed, nil
+		return list, placed, nil
 	}
 	for _, n := range p.plan.DisklessOn {
 		r := replica{node: n, pool: schema.DisklessPool.Key(), kind: schema.Client, birth: p.birth}
-		if err := s.convert(tx, d, r); err != nil {
+		if err := put(r); err != nil {
 			return nil, nil, err
 		}
-		note(r)
 	}
-	return ids, placed, nil
+	return list, placed, nil
 }
 
 func placementOf(r store.Reader, x replica) Placement {
-	n, _ := schema.Nodes.Get(r, x.node)
-	p, _ := schema.Pools.Get(r, model.PoolID{Node: x.node, Pool: x.pool})
-	return Placement{Node: n.Name, Pool: p.Name, Kind: x.kind}
+	return Placement{
+		Node: schema.NameOfNode(r, x.node), Pool: schema.NameOfPool(r, model.PoolID{Node: x.node, Pool: x.pool}), Kind: x.kind,
+	}
 }

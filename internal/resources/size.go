@@ -36,6 +36,7 @@ func (s *Resources) QuerySize(group string, filter model.Filter) (SizeInfo, erro
 		return SizeInfo{}, err
 	}
 	merged := filter.Over(g.Filter)
+	merged.AdditionalPlaceCount = nil // a spawn has nothing to add to
 	layers, err := s.stack(schema.Definition{}, nil, merged)
 	if err != nil {
 		return SizeInfo{}, err
@@ -44,7 +45,7 @@ func (s *Resources) QuerySize(group string, filter model.Filter) (SizeInfo, erro
 	if err != nil {
 		return SizeInfo{}, err
 	}
-	if err := checkReplication(model.DefinitionKey("the group"), layers, replicas); err != nil {
+	if err := checkReplication("", layers, replicas); err != nil {
 		return SizeInfo{}, err
 	}
 	levels := levelsOf(schema.Definition{}, g)

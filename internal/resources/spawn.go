@@ -45,18 +45,18 @@ func (s *Resources) Spawn(ctx context.Context, group string, n NewSpawn) (Spawne
 	if err := sp.prepare(s.Store.Snapshot()); err != nil {
 		return Spawned{}, err
 	}
-	var ids []model.ResourceID
+	var put []touched
 	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
-		ids, err = sp.commit(tx)
+		put, err = sp.commit(tx)
 		return err
 	})
-	if err != nil || len(ids) == 0 {
-		return sp.made, err
+	if err != nil {
+		return Spawned{}, err
 	}
 	ctx, cancel := s.settling(ctx)
 	defer cancel()
-	if failed := notReady("created", sp.made.Definition.Name, s.settle(ctx, rev, ids)); failed != nil {
-		return Spawned{}, s.takeBack(ctx, failed, sp.made.Definition, nil)
+	if failed := notReady("created", sp.made.Definition.Name, s.settle(ctx, rev, idsOf(put))); failed != nil {
+		return Spawned{}, s.takeBackDefinition(ctx, failed, sp.made.Definition)
 	}
 	return sp.made, nil
 }
@@ -67,6 +67,7 @@ type spawning struct {
 	NewSpawn
 	group string
 	fresh schema.Definition // as the request says it
+	seen  store.Revision    // of the group that place was made for
 	place *placing          // nil: definitions only
 	made  Spawned
 	birth birth
@@ -92,38 +93,50 @@ func (s *Resources) newSpawning(group string, n NewSpawn) (*spawning, error) {
 
 // prepare plans on a view. What it finds is checked again by commit.
 func (sp *spawning) prepare(r store.Reader) error {
-	g, err := schema.FindGroup(r, sp.group)
-	if err != nil {
+	if _, err := sp.aim(r); err != nil || sp.place == nil {
 		return err
-	}
-	sp.fresh.Group = g.Name.Key()
-	if sp.Name != "" {
-		if _, taken := schema.Definitions.Get(r, sp.fresh.Name.Key()); taken {
-			return errs.New(errs.Exists, errs.ResourceDefinition, "resource definition %s exists already", sp.Name)
-		}
-	}
-	filter := sp.Filter.Over(g.Filter)
-	if sp.DefinitionsOnly || filter.PlaceCount == nil || *filter.PlaceCount == 0 {
-		return nil
-	}
-	layers, err := sp.stack(sp.fresh, nil, filter)
-	if err != nil {
-		return err
-	}
-	sp.place = &placing{
-		definition: sp.fresh.Name.Key(), filter: filter, layers: layers, sizes: sp.Sizes, birth: sp.birth,
-		levels: levelsOf(sp.fresh, g),
 	}
 	return sp.plan(r, sp.place)
 }
 
+// aim decides what is to be placed, as a state says it.
+func (sp *spawning) aim(r store.Reader) (schema.Group, error) {
+	g, err := schema.FindGroup(r, sp.group)
+	if err != nil {
+		return g, err
+	}
+	sp.fresh.Group, sp.seen, sp.place = g.Name.Key(), schema.Groups.Revision(r, g.Name.Key()), nil
+	if d, taken := schema.Definitions.Get(r, sp.fresh.Name.Key()); taken && sp.Name != "" {
+		return g, errs.New(errs.Exists, errs.ResourceDefinition, "resource definition %s exists already", d.Name)
+	}
+	filter := sp.Filter.Over(g.Filter)
+	if sp.DefinitionsOnly || filter.PlaceCount == nil || *filter.PlaceCount == 0 {
+		return g, nil
+	}
+	filter.AdditionalPlaceCount = nil // there is nothing to add to
+	layers, err := sp.stack(sp.fresh, nil, filter)
+	if err != nil {
+		return g, err
+	}
+	sp.place = &placing{
+		definition: sp.fresh.Name.Key(), name: sp.fresh.Name, filter: filter, layers: layers, sizes: sp.Sizes, birth: sp.birth,
+		levels: levelsOf(sp.fresh, g),
+	}
+	return g, nil
+}
+
 // commit writes the definition, its volumes and its replicas. The group is looked at again:
-// it may have gone, and the store refuses the definition then.
-func (sp *spawning) commit(tx *store.Tx) ([]model.ResourceID, error) {
+// when it is another than planned for, all is decided anew.
+func (sp *spawning) commit(tx *store.Tx) ([]touched, error) {
 	sp.made = Spawned{}
 	g, err := schema.FindGroup(tx, sp.group)
 	if err != nil {
 		return nil, err
+	}
+	if schema.Groups.Revision(tx, g.Name.Key()) != sp.seen {
+		if g, err = sp.aim(tx); err != nil {
+			return nil, err
+		}
 	}
 	d := sp.fresh
 	if sp.place != nil {
@@ -148,13 +161,13 @@ func (sp *spawning) commit(tx *store.Tx) ([]model.ResourceID, error) {
 		})
 		return nil, nil
 	}
-	sp.place.definition = d.Name.Key()
+	sp.place.definition, sp.place.name = d.Name.Key(), d.Name
 	if err := sp.confirm(tx, sp.place); err != nil {
 		return nil, err
 	}
-	ids, placed, err := sp.put(tx, d, sp.place)
+	put, placed, err := sp.put(tx, d, sp.place)
 	sp.made.Placed = placed
-	return ids, err
+	return put, err
 }
 
 // volumes adds a volume definition for each size, with what the group's volume group of that

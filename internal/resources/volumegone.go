@@ -5,7 +5,6 @@ package resources
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -16,14 +15,14 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/store"
 )
 
-// removeVolume marks a volume definition and its volumes for deletion, waits for the hosts
-// that are there, and removes the rows of what is gone. The uuid guards against another
-// volume of the same number.
+// removeVolume marks a volume definition and its volumes for deletion, and waits for the hosts
+// that are there. The uuid guards against another volume of the same number. Once it has
+// begun to wait, it does so also when its caller goes away.
 func (s *Resources) removeVolume(ctx context.Context, definition string, nr model.VolumeNumber, uuid string) ([]errs.Notice, error) {
 	var d schema.Definition
 	var id model.VolumeDefinitionID
 	var ids []model.ResourceID
-	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
+	rev, err := schema.Update(context.WithoutCancel(ctx), s.Store, func(tx *store.Tx) error {
 		ids = nil
 		vd, err := schema.FindVolumeDefinition(tx, definition, nr)
 		if err != nil {
@@ -46,6 +45,8 @@ func (s *Resources) removeVolume(ctx context.Context, definition string, nr mode
 	if err != nil || len(ids) == 0 {
 		return nil, err
 	}
+	ctx, cancel := s.settling(ctx)
+	defer cancel()
 	return volumeNotices(d.Name, s.settle(ctx, rev, ids))
 }
 
@@ -71,10 +72,10 @@ func volumeNotices(name model.DefinitionName, outcomes []outcome) ([]errs.Notice
 	var notices []errs.Notice
 	for _, o := range outcomes {
 		switch {
-		case errors.Is(o.err, observed.ErrNodeOffline):
+		case o.offline():
 			notices = append(notices, errs.Notice{
 				Kind: errs.NodeNotConnected, Object: errs.VolumeDefinition,
-				Message: fmt.Sprintf("node %s is not connected: the volume of %s is deleted there when it is back", o.id.Node, name),
+				Message: fmt.Sprintf("node %s is not connected: the volume of %s is deleted there when it is back", o.node, name),
 			})
 		case isGone(o), o.err == nil && o.status.Phase == observed.Ready:
 		default:

@@ -10,19 +10,24 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/catalog"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/observed"
 	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/store"
 )
 
 // CreateVolumeDefinition adds a volume to a definition. Every replica that exists gets it; the
-// call returns when their devices exist. When a host cannot make it, it is taken back.
-func (s *Resources) CreateVolumeDefinition(ctx context.Context, definition string, n catalog.NewVolume) (schema.VolumeDefinition, error) {
+// call returns when their devices exist. A node that is not connected makes it when it is
+// back, which is a notice, as long as another has made it. When a host cannot make it, it is
+// taken back.
+func (s *Resources) CreateVolumeDefinition(
+	ctx context.Context, definition string, n catalog.NewVolume,
+) (schema.VolumeDefinition, []errs.Notice, error) {
 	n.UUID = s.NewID()
 	b := s.birth()
 	var err error
 	if n.Props, err = props.New(props.VolumeDefinition, n.Props.Map()); err != nil {
-		return schema.VolumeDefinition{}, err
+		return schema.VolumeDefinition{}, nil, err
 	}
 	var vd schema.VolumeDefinition
 	var d schema.Definition
@@ -35,27 +40,27 @@ func (s *Resources) CreateVolumeDefinition(ctx context.Context, definition strin
 		if vd, err = catalog.AddVolume(tx, &d, n); err != nil {
 			return err
 		}
-		ids, err = s.extend(tx, d, vd, b)
+		ids, err = s.extend(tx, d, &vd, b)
 		return err
 	})
 	if err != nil {
-		return vd, err
+		return schema.VolumeDefinition{}, nil, err
 	}
-	ctx, cancel := s.settling(ctx)
+	settling, cancel := s.settling(ctx)
 	defer cancel()
-	failed := notReady("given the volume", d.Name, s.settle(ctx, rev, ids))
+	notices, failed := done("given the volume", d.Name, errs.VolumeDefinition, s.settle(settling, rev, ids))
 	if failed == nil {
-		return vd, nil
+		return vd, notices, nil
 	}
 	if _, err := s.removeVolume(ctx, definition, vd.Number, vd.UUID); err != nil {
-		failed = failed.Detail("the volume could not be taken back: " + err.Error())
+		failed = withDetail(failed, "the volume could not be taken back: %v", err)
 	}
-	return vd, failed
+	return schema.VolumeDefinition{}, nil, failed
 }
 
 // extend gives every replica of a definition a volume for a new volume definition, in the
 // pool where its first volume lies.
-func (s *Resources) extend(tx *store.Tx, d schema.Definition, vd schema.VolumeDefinition, b birth) ([]model.ResourceID, error) {
+func (s *Resources) extend(tx *store.Tx, d schema.Definition, vd *schema.VolumeDefinition, b birth) ([]model.ResourceID, error) {
 	var ids []model.ResourceID
 	for _, r := range slices.Collect(schema.ResourcesOf(tx, d.Name.Key())) {
 		if r.Deleting {
@@ -72,10 +77,10 @@ func (s *Resources) extend(tx *store.Tx, d schema.Definition, vd schema.VolumeDe
 			}
 			v.Size = s.promise(model.PoolID{Node: r.Node, Pool: v.Pool}, vd.Size)
 		}
-		if err := takeMinor(tx, d, vd); err != nil {
+		if err := takeMinor(tx, d, *vd); err != nil {
 			return nil, err
 		}
-		vd, _ = schema.VolumeDefinitions.Get(tx, model.VolumeDefinitionID{Definition: vd.Definition, Number: vd.Number})
+		*vd, _ = schema.VolumeDefinitions.Get(tx, model.VolumeDefinitionID{Definition: vd.Definition, Number: vd.Number})
 		r.Volumes = append(slices.Clone(r.Volumes), v)
 		slices.SortFunc(r.Volumes, func(a, b schema.Volume) int { return int(a.Number - b.Number) })
 		if err := schema.Resources.Update(tx, r); err != nil {
@@ -110,8 +115,9 @@ type VolumeChange struct {
 }
 
 // ModifyVolumeDefinition changes a volume definition. A larger size grows all replicas; the
-// call returns when they have grown, or with the nodes that have not. A smaller size is
-// refused.
+// call returns when they have grown, or with the nodes that have not, which go on trying. A
+// node that is not connected grows its replica when it is back, which is a notice; without
+// any connected one nothing is changed. A smaller size is refused.
 func (s *Resources) ModifyVolumeDefinition(ctx context.Context, definition string, nr int32, c VolumeChange) ([]errs.Notice, error) {
 	if err := props.Accept(props.VolumeDefinition, &c.Props); err != nil {
 		return nil, err
@@ -147,10 +153,11 @@ func (s *Resources) ModifyVolumeDefinition(ctx context.Context, definition strin
 	}
 	ctx, cancel := s.settling(ctx)
 	defer cancel()
-	if failed := notReady("grown", d.Name, s.settle(ctx, rev, ids)); failed != nil {
+	more, failed := done("grown", d.Name, errs.VolumeDefinition, s.settle(ctx, rev, ids))
+	if failed != nil {
 		return nil, failed.Fix("the node tries again by itself; look at the state of the resource")
 	}
-	return notices, nil
+	return append(notices, more...), nil
 }
 
 // grow sets a larger size, and promises the difference in every pool.
@@ -163,9 +170,13 @@ func (s *Resources) grow(tx *store.Tx, d schema.Definition, vd *schema.VolumeDef
 			About(errs.VolumeSize).Because("it has %s, and %s were asked for", model.FormatSize(vd.Size), model.FormatSize(size)).
 			Fix("create a smaller volume and copy the data")
 	}
-	more := size - vd.Size
+	if vd.Deleting {
+		return nil, errs.New(errs.Closing, errs.VolumeDefinition, "volume %d of %s cannot be grown", vd.Number, d.Name).
+			Because("it is being deleted")
+	}
 	vd.Size = size
 	var ids []model.ResourceID
+	reachable, away := 0, 0
 	for _, r := range slices.Collect(schema.ResourcesOf(tx, vd.Definition)) {
 		i := slices.IndexFunc(r.Volumes, func(v schema.Volume) bool { return v.Number == vd.Number })
 		if i < 0 || r.Deleting {
@@ -175,20 +186,35 @@ func (s *Resources) grow(tx *store.Tx, d schema.Definition, vd *schema.VolumeDef
 		if r.Kind != schema.Diskful {
 			continue
 		}
-		pool, err := schema.FindPool(tx, string(r.Node), string(r.Volumes[i].Pool))
-		if err != nil {
-			return nil, err
+		if s.Observed.Node(r.Node).Connection == observed.Offline {
+			away++
+		} else {
+			reachable++
 		}
-		if err := s.fits(tx, pool, []int64{more}); err != nil {
-			return nil, err
-		}
-		r.Volumes = slices.Clone(r.Volumes)
-		r.Volumes[i].Size = s.promise(model.PoolID{Node: r.Node, Pool: r.Volumes[i].Pool}, size)
-		if err := schema.Resources.Update(tx, r); err != nil {
+		if err := s.growReplica(tx, r, i, size); err != nil {
 			return nil, err
 		}
 	}
+	if away > 0 && reachable == 0 {
+		return nil, errs.New(errs.NotConnected, errs.VolumeDefinition, "volume %d of %s was not grown", vd.Number, d.Name).
+			Because("none of the %d nodes with its data is connected", away).Fix("start the agent of one of them")
+	}
 	return ids, nil
+}
+
+// growReplica promises what a volume of a replica is to have more.
+func (s *Resources) growReplica(tx *store.Tx, r schema.Resource, i int, size int64) error {
+	id := model.PoolID{Node: r.Node, Pool: r.Volumes[i].Pool}
+	pool, ok := schema.Pools.Get(tx, id)
+	promise := s.promise(id, size)
+	if more := promise - r.Volumes[i].Size; ok && more > 0 {
+		if err := s.fits(tx, pool, []int64{more}); err != nil {
+			return err
+		}
+	}
+	r.Volumes = slices.Clone(r.Volumes)
+	r.Volumes[i].Size = max(promise, r.Volumes[i].Size)
+	return schema.Resources.Update(tx, r)
 }
 
 // DeleteVolumeDefinition removes a volume from a definition and destroys it on every replica.
@@ -204,7 +230,5 @@ func (s *Resources) DeleteVolumeDefinition(ctx context.Context, definition strin
 	if err := s.unused(ctx, d.Name, slices.Collect(schema.ResourcesOf(view, vd.Definition))); err != nil {
 		return nil, err
 	}
-	ctx, cancel := s.settling(ctx)
-	defer cancel()
 	return s.removeVolume(ctx, definition, vd.Number, vd.UUID)
 }

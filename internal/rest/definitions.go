@@ -148,14 +148,14 @@ func (s *Server) createVolumeDefinition(q *request) (wire.RcList, error) {
 		return nil, err
 	}
 	name := q.PathValue("resource")
-	row, err := s.Resources.CreateVolumeDefinition(q.Context(), name, catalog.NewVolume{
+	row, notices, err := s.Resources.CreateVolumeDefinition(q.Context(), name, catalog.NewVolume{
 		Number: (*int32)(v.VolumeNumber), Size: size, Props: model.PropsOf(v.Props), Flags: v.Flags, Minor: (*int32)(b.DrbdMinorNumber),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return wire.RcList{done(wire.Created, row.UUID, "volume %d of resource definition %s created with %s",
-		row.Number, name, model.FormatSize(row.Size)).WithRef(wire.RefVlmNr, number(int32(row.Number)))}, nil
+	return q.with(done(wire.Created, row.UUID, "volume %d of resource definition %s created with %s",
+		row.Number, name, model.FormatSize(row.Size)).WithRef(wire.RefVlmNr, number(int32(row.Number))), notices), nil
 }
 
 // noEncryption refuses a passphrase: a volume that is not encrypted must not be taken for one that is.
