@@ -146,13 +146,15 @@ func TestVolumeMadeOrForgottenDuringTheLookIsNotUnknown(t *testing.T) {
 		b.awaitState("old", destroyedGone)
 		synctest.Wait()
 		elapse(time.Second)
-		// The look begins while old is assigned, and ends after it was forgotten.
+		// The look begins while old is assigned and new is not, and ends when it is the other
+		// way round.
 		hold := b.HoldPool("pool1")
 		if err := hold.Wait(b.ctx); err != nil {
 			t.Fatal(err)
 		}
 		b.PutVolume("pool1", "old", 0, mib)
-		m := increment("2", "3")
+		b.PutVolume("pool1", "new", 0, mib)
+		m := increment("2", "3", resource("new", "pool1", 3))
 		m.GoneResources = []string{"old"}
 		b.send(s, m)
 		synctest.Wait()

@@ -120,6 +120,13 @@ func TestRefusedSessionIsTriedForEver(t *testing.T) {
 				if got := strings.Count(b.log.String(), "no session"); got != 1 {
 					t.Errorf("logged %d times that there is no session, want once: the reason did not change", got)
 				}
+				elapse(time.Minute)
+				began = time.Now()
+				b.DropSession()
+				b.accept()
+				if wait := time.Since(began); wait > time.Second {
+					t.Errorf("the agent came back %s after a good session was lost", wait)
+				}
 			})
 		})
 	}
@@ -163,6 +170,32 @@ func TestReportIsRepeatedUntilAnswered(t *testing.T) {
 		b.awaitReady("r1", 1)
 		if got := b.Sessions(); got != 1 {
 			t.Errorf("%d sessions; a report that failed twice is no reason for a new one", got)
+		}
+	})
+}
+
+func TestReportThatFailedLeavesOutWhatWasForgottenMeanwhile(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		reported, fail := make(chan bool), make(chan bool)
+		b.ctrl.OnReport(func(_ context.Context, r *agentpb.ReportRequest) error {
+			if len(r.GetResources()) == 0 {
+				return nil
+			}
+			b.ctrl.OnReport(nil)
+			reported <- true
+			<-fail
+			return errAway
+		})
+		s := b.serve(resource("r1", "pool1", 1))
+		<-reported
+		m := &agentpb.Assignments{AppliesTo: "1", ResultsIn: "2", GoneResources: []string{"r1"}, GonePools: []string{"pool1"}}
+		b.send(s, m)
+		synctest.Wait()
+		close(fail)
+		b.send(s, increment("2", "3", resource("r2", "pool2", 3)))
+		n := b.await("r2", func(n fakecontroller.Node) bool { return n.Resources["r2"].GetState() == ready })
+		if len(n.Resources) != 1 {
+			t.Errorf("reported %v", n.Resources)
 		}
 	})
 }

@@ -128,6 +128,27 @@ func TestNewerAssignmentSupersedesWaitingOne(t *testing.T) {
 	})
 }
 
+func TestFailureOfAnOlderAssignmentIsNotCountedForTheNewer(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.FailApplies("r1", 2, nil)
+		hold := b.HoldApplies("r1")
+		s := b.serve(resource("r1", "pool1", 1))
+		if err := hold.Wait(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		b.send(s, increment("1", "2", resource("r1", "pool1", 2)))
+		synctest.Wait()
+		hold.Release()
+		n := b.await("the newer one to fail", func(n fakecontroller.Node) bool {
+			return n.Resources["r1"].GetState() == failed && n.Resources["r1"].GetGeneration() == 2
+		})
+		if got := n.Resources["r1"].GetFailure().GetAttempts(); got != 1 {
+			t.Errorf("%d attempts of an assignment that was tried once", got)
+		}
+		b.awaitReady("r1", 2)
+	})
+}
+
 func TestLongWorkIsReportedAsWorking(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		s := b.serve(resource("r1", "pool1", 1))
