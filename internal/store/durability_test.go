@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -308,9 +309,90 @@ func TestWaitingUpdatesShareCommits(t *testing.T) {
 			}
 			seen[a.revision] = true
 		}
+		last := store.Revision(0)
+		for c, err := range s.Watch(t.Context(), 0) {
+			if last++; err != nil || c.Revision != last || len(c.Changes) != 1 {
+				t.Fatalf("the watch shows revision %d with %d changes as number %d: %v", c.Revision, len(c.Changes), last, err)
+			}
+			if last == 151 {
+				break
+			}
+		}
+		again := open(t, m.Peer(), sh.all())
+		if v := again.Snapshot(); v.Revision() != 151 || sh.nodes.Len(v) != 151 {
+			t.Errorf("stored: revision %d with %d nodes", v.Revision(), sh.nodes.Len(v))
+		}
+		_ = again.Close()
 		st := s.Stats()
 		if st.Updates != 151 || st.Commits != 3 || st.Rows != 154 || st.Held["nodes"] != 151 {
 			t.Errorf("%d updates in %d commits with %d rows; %d nodes", st.Updates, st.Commits, st.Rows, st.Held["nodes"])
+		}
+	})
+}
+
+func TestLargeUpdatesDoNotShareACommit(t *testing.T) {
+	within(t, func(in bubble) {
+		t, s, sh, m := in.t, in.s, in.sh, in.m
+		gate := m.Hold(kvtest.BeforeAppend)
+		all := []<-chan answer{start(s, sh.insertNode("first"))}
+		<-gate.Reached
+		for i := range 3 {
+			labels := map[string]string{"text": strings.Repeat("x", 600_000)}
+			all = append(all, start(s, func(tx *store.Tx) error { return sh.nodes.Insert(tx, node{Name: nodeName(i), Labels: labels}) }))
+		}
+		synctest.Wait()
+		gate.Open(nil)
+		for _, c := range all {
+			if a := <-c; a.err != nil {
+				t.Error(a.err)
+			}
+		}
+		if st := s.Stats(); st.Commits != 4 {
+			t.Errorf("%d commits", st.Commits)
+		}
+	})
+}
+
+func TestUpdateThatIsTooLargeFailsAlone(t *testing.T) {
+	within(t, func(in bubble) {
+		t, s, sh, m := in.t, in.s, in.sh, in.m
+		gate := m.Hold(kvtest.BeforeAppend)
+		first := start(s, sh.insertNode("first"))
+		<-gate.Reached
+		labels := map[string]string{"text": strings.Repeat("x", kv.MaxBytes)}
+		large := start(s, func(tx *store.Tx) error { return sh.nodes.Insert(tx, node{Name: "large", Labels: labels}) })
+		synctest.Wait()
+		behind := start(s, sh.insertNode("behind"))
+		synctest.Wait()
+		gate.Open(nil)
+		if a := <-large; errorOf[*store.LimitError](a.err) == nil {
+			t.Errorf("the large update answers %v", a.err)
+		}
+		if a, b := <-first, <-behind; a.err != nil || b.err != nil || b.revision != 2 {
+			t.Errorf("the others answer %v and %d, %v", a.err, b.revision, b.err)
+		}
+	})
+}
+
+func TestAnswerWaitsForTheNewestUpdateThatItRestsOn(t *testing.T) {
+	within(t, func(in bubble) {
+		t, s, sh, m := in.t, in.s, in.sh, in.m
+		one, two := m.Hold(kvtest.BeforeAppend), m.Hold(kvtest.BeforeAppend)
+		first := start(s, sh.insertNode("a"))
+		<-one.Reached
+		second := start(s, sh.insertNode("b"))
+		synctest.Wait()
+		read := start(s, func(*store.Tx) error { return nil })
+		synctest.Wait()
+		one.Open(nil)
+		if a := <-first; a.err != nil {
+			t.Error(a.err)
+		}
+		<-two.Reached
+		unanswered(t, read, "a read of two updates of which one is durable")
+		two.Open(kv.ErrFull)
+		if a, b := <-second, <-read; !errors.Is(a.err, store.ErrFull) || !errors.Is(b.err, store.ErrAborted) {
+			t.Errorf("the update answers %v, the read %v", a.err, b.err)
 		}
 	})
 }

@@ -38,9 +38,8 @@ type request struct {
 
 // response is what the client has learned.
 type response struct {
-	seen     balances // what view, read and refuse saw; for add and move the balances afterwards
-	revision store.Revision
-	unknown  bool
+	seen    balances // what view, read and refuse saw; for add and move the balances afterwards
+	unknown bool
 }
 
 // bank is the sequential model. An operation whose outcome is unknown has happened or not.

@@ -30,17 +30,16 @@ type Change struct {
 func (c Change) Text() string { return c.def.name + " " + c.def.showK(c.Key) }
 
 // Watch yields each commit after a revision once, whole, in order: those that the store still remembers first, then new ones as they
-// become durable. It ends by yielding an error: [ErrCompacted] when the store no longer remembers all commits after that revision or
-// has read its state again, and the watcher has to look at the whole state; [ErrClosed]; or the cause of ctx.
+// become durable. It ends by yielding an error: [ErrCompacted] when the store no longer remembers all commits after that revision,
+// so that the watcher has to look at the whole state; [ErrClosed]; or the cause of ctx.
 //
 // A View taken before the call, watched from its revision, misses nothing.
 func (s *Store) Watch(ctx context.Context, after Revision) iter.Seq2[Commit, error] {
 	return func(yield func(Commit, error) bool) {
 		s.count.watchers.Add(1)
 		defer s.count.watchers.Add(-1)
-		epoch := s.log.now()
 		for {
-			commits, more, err := s.log.after(epoch, after)
+			commits, more, err := s.log.after(after)
 			if ctx.Err() != nil {
 				err = context.Cause(ctx)
 			}
@@ -73,7 +72,6 @@ type history struct {
 	newest  Revision
 	commits []Commit
 	changes int
-	epoch   int // counts the times that the state was read again
 	more    chan struct{}
 	closed  bool
 }
@@ -106,12 +104,11 @@ func (h *history) publish(updates []*update) {
 	h.signal()
 }
 
-// reset forgets everything: the state was read again and is at r.
+// reset forgets everything: the state was read again and is at r. A watcher that has seen all up to r has lost nothing.
 func (h *history) reset(r Revision) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.oldest, h.newest, h.commits, h.changes = r, r, nil, 0
-	h.epoch++
 	h.signal()
 }
 
@@ -127,23 +124,14 @@ func (h *history) signal() {
 	h.more = make(chan struct{})
 }
 
-func (h *history) now() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.epoch
-}
-
 // chunk is how many commits a watcher takes at a time.
 const chunk = 64
 
 // after returns some commits after r, and a channel that is closed when there are more.
-func (h *history) after(epoch int, r Revision) ([]Commit, <-chan struct{}, error) {
+func (h *history) after(r Revision) ([]Commit, <-chan struct{}, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case epoch != h.epoch:
-		return nil, nil, fmt.Errorf("watch after revision %d: the state was read again: %w", r, ErrCompacted)
-	case r < h.oldest || r > h.newest:
+	if r < h.oldest || r > h.newest {
 		return nil, nil, fmt.Errorf("watch after revision %d: the commits after %d up to %d are known: %w", r, h.oldest, h.newest, ErrCompacted)
 	}
 	i := int(r - h.oldest)

@@ -31,7 +31,7 @@ func TestBolt(t *testing.T) {
 // fastDir is a directory in memory, where there is one: the suite ends processes, not machines, and need not wait for disks.
 func fastDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "boltkv-test-*")
+	dir, err := os.MkdirTemp("/dev/shm", "boltkv-test-*") //nolint:usetesting // It is about another place.
 	if err != nil {
 		return t.TempDir()
 	}

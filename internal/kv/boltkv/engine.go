@@ -15,7 +15,6 @@ import (
 	"syscall"
 
 	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/holdfast-storage/holdfast/internal/kv"
 )
@@ -39,8 +38,7 @@ type Engine struct {
 	path string
 
 	mu       sync.Mutex // held through Own and Append
-	db       *bolt.DB   // nil: not open
-	file     *os.File   // of db
+	db       *database  // nil: not open
 	term     kv.Term    // 0: over
 	revision kv.Revision
 	closed   bool
@@ -51,7 +49,7 @@ type Engine struct {
 
 	history *history
 
-	commit func(*bolt.Tx) error // (*bolt.Tx).Commit, but for tests
+	commit func(*bolt.Tx) error // (*bolt.Tx).Commit, but for tests of what happens when it fails
 }
 
 var _ kv.Engine = (*Engine)(nil)
@@ -87,15 +85,15 @@ func (e *Engine) Own(ctx context.Context) (kv.Term, error) {
 		}
 	}
 	if e.db == nil {
-		db, file, err := open(ctx, e.ending, e.path)
+		db, err := open(ctx, e.ending, e.path)
 		if err != nil {
 			return 0, e.problem("open", err)
 		}
-		e.db, e.file = db, file
+		e.db = db
 	}
 	var term kv.Term
 	var revision kv.Revision
-	err := e.transact(func(tx *bolt.Tx) error {
+	err := e.db.transact(e.commit, func(tx *bolt.Tx) error {
 		m := tx.Bucket([]byte(metaBucket))
 		if m == nil || tx.Bucket([]byte(rowsBucket)) == nil {
 			return fmt.Errorf("%w: it is not a database of holdfast", kv.ErrCorrupt)
@@ -151,9 +149,11 @@ func (e *Engine) Append(ctx context.Context, t kv.Term, b kv.Batch) (kv.Revision
 		return 0, e.problem("write", fmt.Errorf("term %d is over: %w", t, kv.ErrFenced))
 	case ctx.Err() != nil:
 		return 0, e.problem("write", context.Cause(ctx))
+	case e.db.broken.Load():
+		return 0, e.problem("write", errBroken)
 	}
 	next := e.revision + 1
-	err := e.transact(func(tx *bolt.Tx) error {
+	err := e.db.transact(e.commit, func(tx *bolt.Tx) error {
 		rows := tx.Bucket([]byte(rowsBucket))
 		for _, p := range b.Put {
 			if err := rows.Put([]byte(p.Key), p.Value); err != nil {
@@ -179,60 +179,12 @@ func (e *Engine) Append(ctx context.Context, t kv.Term, b kv.Batch) (kv.Revision
 	return 0, e.problem("write", err)
 }
 
-// transact runs fn in a transaction and commits it. Faults and panics of bbolt on damaged pages become errors.
-func (e *Engine) transact(fn func(*bolt.Tx) error) (err error) {
-	var tx *bolt.Tx
-	defer func() {
-		if p := recover(); p != nil {
-			err = errors.Join(fmt.Errorf("%w: %v", kv.ErrCorrupt, p), e.abandon(tx))
-		}
-	}()
-	defer faultsPanic()()
-	if tx, err = e.db.Begin(true); err != nil {
-		return err
-	}
-	if err := fn(tx); err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	return e.commit(tx)
-}
-
-// abandon ends a transaction in which bbolt has panicked.
-func (e *Engine) abandon(tx *bolt.Tx) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("roll back: %v", p)
-		}
-	}()
-	e.term = 0
-	if tx == nil {
-		return nil
-	}
-	if err := tx.Rollback(); err != nil && !errors.Is(err, berrors.ErrTxClosed) {
-		return err
-	}
-	return nil
-}
-
 // doubtful reports whether a commit that has failed may be in the file all the same. bbolt writes the page that makes a
 // transaction valid last of all, so the revision in the file tells: when it is still the old one that page was never written. When
 // it is the new one, the page was written but its sync failed.
-func (e *Engine) doubtful(next kv.Revision) (doubt bool) {
-	if e.term == 0 {
-		return true // bbolt has panicked
-	}
-	defer func() {
-		if recover() != nil {
-			doubt = true
-		}
-	}()
-	defer faultsPanic()()
-	var have uint64
-	err := e.db.View(func(tx *bolt.Tx) (err error) {
-		have, err = number(tx.Bucket([]byte(metaBucket)), revisionKey)
-		return err
-	})
-	return err != nil || kv.Revision(have) >= next
+func (e *Engine) doubtful(next kv.Revision) bool {
+	have, err := e.db.revision()
+	return err != nil || have >= next
 }
 
 // Load implements [kv.Engine]. It reads in one transaction of bbolt, which lasts until the sequence has been ranged over, once, or
@@ -240,10 +192,20 @@ func (e *Engine) doubtful(next kv.Revision) (doubt bool) {
 func (e *Engine) Load(ctx context.Context) (kv.Revision, iter.Seq2[kv.Entry, error]) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c, revision, err := e.scan()
+	var c *scan
+	var revision kv.Revision
+	err := kv.ErrClosed
+	switch {
+	case e.closed:
+	case e.db == nil:
+		err = fmt.Errorf("it is not owned: %w", kv.ErrFenced)
+	default:
+		c, revision, err = e.db.scan()
+	}
 	if err != nil {
 		return 0, func(yield func(kv.Entry, error) bool) { yield(kv.Entry{}, e.problem("read", err)) }
 	}
+	e.scans[c] = struct{}{}
 	return revision, func(yield func(kv.Entry, error) bool) {
 		defer e.forget(c)
 		for {
@@ -307,23 +269,26 @@ func (e *Engine) Close() error {
 	return nil
 }
 
+// forget ends a scan whose caller has seen enough.
+func (e *Engine) forget(c *scan) {
+	c.end()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.scans, c)
+}
+
 // drop closes the file and gives up its lock. The caller holds the lock of e.
-func (e *Engine) drop() (err error) {
+func (e *Engine) drop() error {
 	if e.db == nil {
 		return nil
 	}
 	for c := range e.scans {
 		c.end()
 	}
-	db, file := e.db, e.file
-	e.db, e.file = nil, nil
-	defer func() {
-		if p := recover(); p != nil {
-			// The descriptor holds the lock: no later owner must wait for it.
-			err = errors.Join(fmt.Errorf("%w: %v", kv.ErrCorrupt, p), file.Close())
-		}
-	}()
-	return db.Close()
+	clear(e.scans)
+	db := e.db
+	e.db = nil
+	return db.close()
 }
 
 // problem says what could not be done with which file, in the kinds of package kv.

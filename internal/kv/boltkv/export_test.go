@@ -11,15 +11,14 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/kv"
 )
 
-// FailNextCommit makes the next commit of an engine end as it does when the file cannot be synced: the error says nothing of whether the
-// commit is in the file.
+// FailNextCommit makes the next commit of an engine end in the two ways that leave its outcome open: the file cannot be synced
+// after everything was written, or bbolt panics before.
 func FailNextCommit(e kv.Engine, written bool) {
 	b := e.(*Engine)
 	b.commit = func(tx *bolt.Tx) error {
 		b.commit = (*bolt.Tx).Commit
 		if !written {
-			b.term = 0 // as after a panic of bbolt: a commit that is surely not in the file is no unknown outcome
-			return errors.Join(errors.New("input/output error"), tx.Rollback())
+			panic("assertion failed")
 		}
 		return errors.Join(errors.New("input/output error"), tx.Commit())
 	}

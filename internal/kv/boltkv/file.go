@@ -15,7 +15,6 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-storage/holdfast/internal/kv"
@@ -28,20 +27,15 @@ const lockPoll = 20 * time.Millisecond
 const mapped = 64 << 20
 
 // open opens the file, takes its lock, and makes sure that bbolt can work with it. It creates the file when it is missing.
-func open(ctx context.Context, ending <-chan struct{}, path string) (*bolt.DB, *os.File, error) {
+func open(ctx context.Context, ending <-chan struct{}, path string) (*database, error) {
 	f, err := locked(ctx, ending, path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := sound(f); err != nil {
-		return nil, nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, f.Close())
 	}
-	db, err := attach(path, f)
-	if err != nil {
-		_ = f.Close() // bbolt may have closed it
-		return nil, nil, err
-	}
-	return db, f, nil
+	return attach(path, f)
 }
 
 // locked opens the file and takes its lock. When the path has come to lead to another file meanwhile, it takes that one.
@@ -73,29 +67,6 @@ func locked(ctx context.Context, ending <-chan struct{}, path string) (*os.File,
 	}
 }
 
-// attach gives an open and locked file to bbolt. The list of free pages is written with each commit: it is short, and without
-// it a start would read the whole file.
-func attach(path string, f *os.File) (db *bolt.DB, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			db, err = nil, fmt.Errorf("%w: %v", kv.ErrCorrupt, p)
-		}
-	}()
-	defer faultsPanic()()
-	db, err = bolt.Open(path, 0, &bolt.Options{
-		OpenFile:        func(string, int, os.FileMode) (*os.File, error) { return f, nil },
-		FreelistType:    bolt.FreelistMapType,
-		InitialMmapSize: mapped,
-		NoStatistics:    true,
-	})
-	for _, kind := range []error{berrors.ErrInvalid, berrors.ErrChecksum, berrors.ErrVersionMismatch} {
-		if errors.Is(err, kind) {
-			return nil, fmt.Errorf("%w: %w", kv.ErrCorrupt, err)
-		}
-	}
-	return db, err
-}
-
 // create makes a new file so that it appears whole and durable, or not at all.
 func create(path string) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
@@ -106,9 +77,9 @@ func create(path string) (err error) {
 	defer func() { err = errors.Join(err, os.Remove(temporary)) }()
 	db, err := attach(temporary, f)
 	if err != nil {
-		return errors.Join(err, f.Close())
+		return err
 	}
-	if err := errors.Join(db.Update(layOut), db.Close()); err != nil {
+	if err := errors.Join(db.transact((*bolt.Tx).Commit, layOut), db.close()); err != nil {
 		return err
 	}
 	// A link, unlike a rename, never replaces the file of another process that came first.

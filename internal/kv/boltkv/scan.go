@@ -5,7 +5,6 @@ package boltkv
 
 import (
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -16,39 +15,33 @@ import (
 
 // scan is a Load under way. Its lock is not held while the caller looks at an entry, so Close can end it there.
 type scan struct {
+	db *database
+
 	mu     sync.Mutex
 	tx     *bolt.Tx // nil: ended
 	cursor *bolt.Cursor
-	begun  bool
+	last   string // key
 }
 
-// scan begins to read the file. The caller holds the lock of e.
-func (e *Engine) scan() (c *scan, revision kv.Revision, err error) {
-	switch {
-	case e.closed:
-		return nil, 0, kv.ErrClosed
-	case e.db == nil:
-		return nil, 0, fmt.Errorf("it is not owned: %w", kv.ErrFenced)
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			c, err = nil, fmt.Errorf("%w: %v", kv.ErrCorrupt, p)
+// scan begins to read the file.
+func (d *database) scan() (c *scan, revision kv.Revision, err error) {
+	c = &scan{db: d}
+	err = d.guarded(func() (err error) {
+		if c.tx, err = d.bolt.Begin(false); err != nil {
+			return err
 		}
-	}()
-	defer faultsPanic()()
-	tx, err := e.db.Begin(false)
+		n, err := number(c.tx.Bucket([]byte(metaBucket)), revisionKey)
+		if err != nil {
+			return err
+		}
+		revision, c.cursor = kv.Revision(n), c.tx.Bucket([]byte(rowsBucket)).Cursor()
+		return nil
+	})
 	if err != nil {
+		c.end()
 		return nil, 0, err
 	}
-	c = &scan{tx: tx}
-	n, err := number(tx.Bucket([]byte(metaBucket)), revisionKey)
-	if err != nil {
-		c.rollback()
-		return nil, 0, err
-	}
-	c.cursor = tx.Bucket([]byte(rowsBucket)).Cursor()
-	e.scans[c] = struct{}{}
-	return c, kv.Revision(n), nil
+	return c, revision, nil
 }
 
 // next returns a copy of the next entry; false is the end.
@@ -58,51 +51,32 @@ func (c *scan) next() (entry kv.Entry, ok bool, err error) {
 	if c.tx == nil {
 		return entry, false, kv.ErrClosed
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			ok, err = false, fmt.Errorf("%w: %v", kv.ErrCorrupt, p)
+	err = c.db.guarded(func() error {
+		var k, v []byte
+		if c.last == "" {
+			k, v = c.cursor.First()
+		} else {
+			k, v = c.cursor.Next()
 		}
-	}()
-	defer faultsPanic()()
-	var k, v []byte
-	if c.begun {
-		k, v = c.cursor.Next()
-	} else {
-		k, v = c.cursor.First()
-		c.begun = true
-	}
-	if k == nil {
-		return entry, false, nil
-	}
-	return kv.Entry{Key: string(k), Value: slices.Clone(v)}, true, nil
-}
-
-// forget ends a scan whose caller has seen enough.
-func (e *Engine) forget(c *scan) {
-	c.end()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.scans, c)
+		if ok = k != nil; !ok {
+			return nil
+		}
+		entry = kv.Entry{Key: string(k), Value: slices.Clone(v)}
+		if entry.Key <= c.last {
+			return fmt.Errorf("%w: key %q comes after %q", kv.ErrCorrupt, entry.Key, c.last)
+		}
+		c.last = entry.Key
+		return nil
+	})
+	return entry, ok && err == nil, err
 }
 
 // end gives the transaction of bbolt back.
 func (c *scan) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.rollback()
-}
-
-func (c *scan) rollback() {
-	if c.tx == nil {
-		return
+	if c.tx != nil && !c.db.broken.Load() {
+		_ = c.tx.Rollback() // a transaction that only reads has nothing to lose
 	}
-	_ = c.tx.Rollback() // a transaction that only reads has nothing to lose
 	c.tx, c.cursor = nil, nil
-}
-
-// faultsPanic makes a fault on a page that the file does not have a panic of this goroutine, until the function that it returns
-// is called. A truncated file is mapped to its former size, and reading behind its end faults.
-func faultsPanic() func() {
-	before := debug.SetPanicOnFault(true)
-	return func() { debug.SetPanicOnFault(before) }
 }
