@@ -77,6 +77,9 @@ func (q *request) fail(err error, before ...wire.Rc) {
 	}
 	l := append(wire.RcList(before), entry)
 	code := status(e)
+	if code == http.StatusServiceUnavailable {
+		q.w.Header().Set("Retry-After", "1")
+	}
 	if code == 0 {
 		code = l.Status(http.StatusOK)
 	}
@@ -137,6 +140,14 @@ func done(code wire.RetCode, uuid, format string, args ...any) wire.Rc {
 		rc = rc.WithDetails("UUID: "+uuid).WithRef(wire.RefUUID, uuid)
 	}
 	return rc
+}
+
+// counted is a number of things.
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // with returns an outcome followed by its notices.

@@ -49,8 +49,8 @@ type cluster struct {
 	dial   func(string) (*grpc.ClientConn, error)
 	agents map[string]*agent
 
+	measured chan rest.Measurement // one for each answered request
 	mu       sync.Mutex
-	measured []rest.Measurement
 	logged   bytes.Buffer
 }
 
@@ -69,6 +69,7 @@ func newCluster(t *testing.T) *cluster {
 func newClusterAt(t *testing.T, now func() time.Time) *cluster {
 	t.Helper()
 	c := &cluster{T: t, engine: kvtest.NewMemory(), seen: observed.New(time.Now), agents: make(map[string]*agent)}
+	c.measured = make(chan rest.Measurement, 10_000)
 	st, err := store.Open(t.Context(), c.engine, schema.Collections(), store.Paranoid(), store.Retry(time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +98,7 @@ func newClusterAt(t *testing.T, now func() time.Time) *cluster {
 		Store: st, Observed: c.seen, Catalog: cat, Resources: use,
 		Inventory: &inventory.Inventory{Store: st, Observed: c.seen, Hosts: hosts, NewID: ids},
 		Build:     rest.Build{Version: "1.34.0", Commit: "abc", Time: "2026-01-02T03:04:05Z"},
-		Measure:   c.measure,
+		Measure:   func(m rest.Measurement) { c.measured <- m },
 		Now:       now,
 		Log:       slog.New(slog.NewTextHandler(&locked{mu: &c.mu, w: &c.logged}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
@@ -138,12 +139,6 @@ func (c *cluster) serve(hosts *dispatch.Server) {
 func newIDs() func() string {
 	var n atomic.Int64
 	return func() string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n.Add(1)) }
-}
-
-func (c *cluster) measure(m rest.Measurement) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.measured = append(c.measured, m)
 }
 
 // log returns what was logged so far.

@@ -26,7 +26,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/wire"
 )
 
-// grid fills a cluster with definitions that have replicas on some nodes, in one of two pools.
+// grid fills a cluster with definitions that have replicas on some nodes, in one or two of two pools.
 func grid(c *cluster, definitions, nodes int) {
 	c.Helper()
 	_, err := c.store.Update(c.Context(), func(tx *store.Tx) error {
@@ -54,7 +54,8 @@ func gridDefinition(tx *store.Tx, d, nodes int) error {
 	name := model.DefinitionName(fmt.Sprintf("Rd-%d", d))
 	failed := errors.Join(
 		schema.Definitions.Insert(tx, schema.Definition{Name: name, Group: schema.DefaultGroup.Key(), Layers: []model.Layer{model.DRBD, model.Storage}}),
-		schema.VolumeDefinitions.Insert(tx, schema.VolumeDefinition{Definition: name.Key(), Size: 1 << 20}))
+		schema.VolumeDefinitions.Insert(tx, schema.VolumeDefinition{Definition: name.Key(), Size: 1 << 20}),
+		schema.VolumeDefinitions.Insert(tx, schema.VolumeDefinition{Definition: name.Key(), Number: 1, Size: 1 << 20}))
 	for n := range nodes {
 		if (d+n)%3 == 0 {
 			continue
@@ -66,7 +67,7 @@ func gridDefinition(tx *store.Tx, d, nodes int) error {
 		failed = errors.Join(failed, schema.Resources.Insert(tx, schema.Resource{
 			Definition: name.Key(), Node: model.NodeKey(fmt.Sprintf("node-%d", n)), Kind: schema.Diskful,
 			Props:   model.PropsOf(map[string]string{"Aux/parity": fmt.Sprint(d % 2), "Aux/any": "1"}),
-			Volumes: []schema.Volume{{Pool: pool, Size: 1 << 20}},
+			Volumes: []schema.Volume{{Pool: pool, Size: 1 << 20}, {Number: 1, Pool: "slow", Size: 1 << 20}},
 		}))
 	}
 	return failed
@@ -92,7 +93,7 @@ func TestViewFiltersAgreeWithAScan(t *testing.T) {
 		}
 		var want []string
 		for _, r := range all {
-			if named(q["nodes"], r.NodeName) && named(q["resources"], r.Name) && named(q["storage_pools"], r.Volumes[0].StoragePoolName) &&
+			if named(q["nodes"], r.NodeName) && named(q["resources"], r.Name) && (named(q["storage_pools"], r.Volumes[0].StoragePoolName) || named(q["storage_pools"], r.Volumes[1].StoragePoolName)) &&
 				model.PropsOf(r.Props).Matches(q["props"]) {
 				want = append(want, r.Name+"@"+r.NodeName)
 			}
@@ -222,6 +223,13 @@ func TestFiltersSurviveTheWire(t *testing.T) {
 			}
 			return nil
 		}
+		upper := func(name string) []string {
+			l := list(name)
+			for i := range l {
+				l[i] = strings.ToUpper(l[i])
+			}
+			return l
+		}
 		var count *int32
 		if rapid.Bool().Draw(t, "count is said") {
 			n := rapid.Int32().Draw(t, "count")
@@ -232,7 +240,7 @@ func TestFiltersSurviveTheWire(t *testing.T) {
 		want := model.Filter{
 			PlaceCount: count, AdditionalPlaceCount: count, Nodes: list("nodes"), Pools: list("pools"), DisklessPools: list("diskless"),
 			NotPlaceWith: list("with"), NotPlaceWithRegex: &regex, ReplicasOnSame: list("same"), ReplicasOnDifferent: list("different"),
-			XReplicasOnDifferent: map[string]int32{"Aux/a": 2}, Layers: []string{"DRBD", "STORAGE"}, Providers: []string{"LVM"},
+			XReplicasOnDifferent: map[string]int32{"Aux/a": 2}, Layers: upper("layers"), Providers: upper("providers"),
 			DisklessOnRemaining: &yes, DisklessType: &regex, PortCount: count,
 		}
 		shown := encode.Filter(want)
@@ -248,4 +256,37 @@ func TestFiltersSurviveTheWire(t *testing.T) {
 			t.Fatal(diff)
 		}
 	})
+}
+
+// TestListsShowWhatSingleReadsShow: an element of a list is, to the letter, what a read of it alone answers.
+func TestListsShowWhatSingleReadsShow(t *testing.T) {
+	c := newCluster(t)
+	grid(c, 150, 1)
+	same := func(list, one string, path func(json.RawMessage) string) {
+		t.Helper()
+		rows := read[[]json.RawMessage](c, list)
+		if len(rows) == 0 {
+			t.Errorf("%s is empty", list)
+		}
+		for _, row := range rows {
+			if single := c.must(200, "GET", one+path(row), "").body; string(single) != string(row) {
+				t.Errorf("in the list it is\n%s\nalone it is\n%s", row, single)
+			}
+		}
+	}
+	field := func(row json.RawMessage, name string) string {
+		var v map[string]any
+		if err := json.Unmarshal(row, &v); err != nil {
+			t.Fatal(err)
+		}
+		s, _ := v[name].(string)
+		return s
+	}
+	byName := func(row json.RawMessage) string { return field(row, "name") }
+	same("/v1/resource-definitions", "/v1/resource-definitions/", byName)
+	same("/v1/nodes", "/v1/nodes/", byName)
+	same("/v1/resource-groups", "/v1/resource-groups/", byName)
+	same("/v1/view/storage-pools", "/v1/nodes/node-0/storage-pools/", func(row json.RawMessage) string { return field(row, "storage_pool_name") })
+	same("/v1/resource-definitions/rd-1/resources", "/v1/resource-definitions/rd-1/resources/",
+		func(row json.RawMessage) string { return field(row, "node_name") })
 }

@@ -44,8 +44,8 @@ func (s *Server) spawn(q *request) (wire.RcList, error) {
 		return q.notices(made.Notices), err
 	}
 	name := string(made.Definition.Name)
-	l := wire.RcList{done(wire.Created, made.Definition.UUID, "resource definition %s with %d volumes spawned from resource group %s",
-		name, len(made.Volumes), group).WithRef(wire.RefRscDfn, name)}
+	l := wire.RcList{done(wire.Created, made.Definition.UUID, "resource definition %s with %s spawned from resource group %s",
+		name, counted(len(made.Volumes), "volume"), group).WithRef(wire.RefRscDfn, name)}
 	if len(made.Placed) > 0 {
 		l = append(l, placed(made.Definition, made.Placed))
 	}
@@ -83,7 +83,7 @@ func placed(d schema.Definition, list []resources.Placement) wire.Rc {
 		rc = rc.WithRef(fmt.Sprintf("%s/%d", wire.RefNode, i), string(p.Node)).
 			WithRef(fmt.Sprintf("StoragePool/%d/0", i), string(p.Pool))
 	}
-	rc.Message = fmt.Sprintf("resource %s placed on %d nodes", d.Name, len(list))
+	rc.Message = fmt.Sprintf("resource %s placed on %s", d.Name, counted(len(list), "node"))
 	return rc.WithDetails("Nodes (storage pools): " + strings.Join(texts, ", "))
 }
 

@@ -182,7 +182,7 @@ func (s *Server) deleteReports(q *request) (wire.RcList, error) {
 		return onNode(b.Nodes) && when.holds(x.at) && (len(b.IDs) == 0 || slices.Contains(b.IDs, x.id)) &&
 			(b.Exception == "" || strings.Contains(x.message, b.Exception)) && (b.Version == "" || b.Version == x.version)
 	})
-	return wire.RcList{done(wire.Deleted, "", "%d error reports deleted", n)}, nil
+	return wire.RcList{done(wire.Deleted, "", "%s deleted", counted(n, "error report"))}, nil
 }
 
 func (s *Server) countReports(*request) (body, error) {

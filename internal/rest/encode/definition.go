@@ -67,10 +67,50 @@ func (e *Encoder) definitionLayers(b *Buffer, d *schema.Definition) {
 // is false while there is no replica.
 func (e *Encoder) firstPort(d *schema.Definition) (int32, bool) {
 	key := d.Name.Key()
-	for r := range schema.Resources.From(e.rows, model.ResourceID{Definition: key}) {
-		return portOf(d, r.Ports), r.Definition == key
+	if key < e.ports.from || key > e.ports.to {
+		e.readPorts(key)
 	}
-	return 0, false
+	port, replicated := e.ports.first[key]
+	if d.Port != 0 {
+		port = d.Port
+	}
+	return port, replicated
+}
+
+// ports are those of the first replicas of all definitions from one to another.
+type ports struct {
+	from, to model.DefinitionKey
+	first    map[model.DefinitionKey]int32
+}
+
+// readPorts reads the ports of a definition, and of some more after it when they were asked for one after the other so
+// far: looking up each of a long list takes longer than the list.
+func (e *Encoder) readPorts(key model.DefinitionKey) {
+	const most = 64
+	want := 1
+	if key > e.ports.to {
+		want = min(2*len(e.ports.first)+1, most)
+	}
+	first := e.ports.first
+	if first == nil {
+		first = make(map[model.DefinitionKey]int32, want)
+	}
+	clear(first)
+	e.ports = ports{from: key, to: key, first: first}
+	for r := range schema.Resources.From(e.rows, model.ResourceID{Definition: key}) {
+		if _, known := first[r.Definition]; known {
+			continue
+		}
+		if len(first) == want {
+			return
+		}
+		var port int32
+		if len(r.Ports) > 0 {
+			port = r.Ports[0]
+		}
+		first[r.Definition] = port
+		e.ports.to = max(key, r.Definition)
+	}
 }
 
 func portOf(d *schema.Definition, ports []int32) int32 {

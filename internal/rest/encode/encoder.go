@@ -29,7 +29,8 @@ type Encoder struct {
 	pools      map[model.PoolID]pool
 	groups     map[model.GroupKey]string
 	secrets    map[string]bool // by property key
-	definition *definition     // the one that was needed last: lists name each many times in a row
+	ports      ports
+	definition *definition // the one that was needed last: lists name each many times in a row
 }
 
 // New returns an encoder of the rows of a view, with what is observed of them.

@@ -196,6 +196,12 @@ func TestWrittenListsHaveTheShapeOfTheirTypes(t *testing.T) {
 		if len(plain.VolumeDefinitions) != 0 || len(full.VolumeDefinitions) != len(r.volumes) || full.ResourceGroupName != "Group" {
 			t.Fatalf("the definition is %+v, with volumes %+v", plain, full)
 		}
+		for i, l := range plain.LayerData {
+			drbd := l.Type == wire.LayerDRBD
+			if string(l.Type) != string(r.definition.Layers[i]) || (l.Data != nil) != drbd || drbd && l.Data.Secret == "" {
+				t.Fatalf("layer %d of a replicated definition is %+v", i, l)
+			}
+		}
 		for i, v := range r.volumes {
 			shown := same[wire.VolumeDefinition](t, show(e.VolumeDefinition(&r.definition), v))
 			if shown.VolumeNumber != int32(i) {
