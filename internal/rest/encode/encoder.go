@@ -48,7 +48,8 @@ func New(rows store.Reader, seen *observed.State) *Encoder {
 // node is what bodies about other objects need of a node.
 type node struct {
 	name    string
-	offline bool // so that nothing is heard of what lies there
+	offline bool     // so that nothing is heard of what lies there
+	leaving []string // the flags of a node that is evicted or evacuated, which its replicas have, too
 }
 
 // node returns the node of a key. One that is not in the view shows its key and counts as offline.
@@ -58,10 +59,22 @@ func (e *Encoder) node(key model.NodeKey) node {
 	}
 	n := node{name: string(key), offline: e.seen.Node(key).Connection == observed.Offline}
 	if row, ok := schema.Nodes.Get(e.rows, key); ok {
-		n.name = string(row.Name)
+		n.name, n.leaving = string(row.Name), leavingFlags(&row)
 	}
 	e.nodes[key] = n
 	return n
+}
+
+// leavingFlags says that a node is evicted or evacuated.
+func leavingFlags(n *schema.Node) []string {
+	var flags []string
+	if n.Evicted {
+		flags = append(flags, wire.FlagEvicted)
+	}
+	if n.Evacuating {
+		flags = append(flags, wire.FlagEvacuate)
+	}
+	return flags
 }
 
 // pool is what bodies about volumes need of a pool.

@@ -25,7 +25,7 @@ func (e *Encoder) wireNode(n *schema.Node) wire.Node {
 	out := wire.Node{
 		Name:                 string(n.Name),
 		Type:                 wire.NodeType(n.Type),
-		Flags:                deleteFlag(n.Deleting),
+		Flags:                append(deleteFlag(n.Deleting), leavingFlags(n)...),
 		Props:                e.properties(n.Props),
 		ConnectionStatus:     connection(n, seen),
 		UUID:                 n.UUID,
@@ -33,6 +33,10 @@ func (e *Encoder) wireNode(n *schema.Node) wire.Node {
 		ResourceLayers:       converted[wire.LayerType](seen.Layers),
 		UnsupportedProviders: reasons(seen.UnsupportedProviders),
 		UnsupportedLayers:    reasons(seen.UnsupportedLayers),
+	}
+	if n.Evicted && !n.LeftAt.IsZero() {
+		at := n.LeftAt.UnixMilli()
+		out.EvictionTimestamp = &at
 	}
 	if out.Props == nil {
 		out.Props = make(wire.Properties, 2)

@@ -72,7 +72,7 @@ func (e *Encoder) poolProp(x *replica) property {
 
 // flags lists the flags of a replica, each with the flags that it implies.
 func (x *replica) flags() []string {
-	flags := deleteFlag(x.row.Deleting)
+	flags := append(deleteFlag(x.row.Deleting), x.node.leaving...)
 	if x.diskful() {
 		return flags
 	}

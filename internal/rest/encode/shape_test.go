@@ -106,7 +106,10 @@ func drawRows(t *rapid.T) rows {
 	stamp := time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "time"), 0)
 	small := rapid.Int32Range(0, 3)
 	r := rows{
-		node: schema.Node{Name: "Node-1", Type: model.SatelliteNode},
+		node: schema.Node{
+			Name: "Node-1", Type: model.SatelliteNode, Evicted: rapid.Bool().Draw(t, "evicted"), Evacuating: rapid.Bool().Draw(t, "evacuating"),
+			LeftAt: stamp,
+		},
 		pool: schema.Pool{Node: "node-1", Name: "Pool", Provider: rapid.SampledFrom(model.Providers()).Draw(t, "provider")},
 		definition: schema.Definition{
 			Name: "Rd", ExternalName: texts.Draw(t, "external"), UUID: texts.Draw(t, "uuid"), Group: "group", Created: stamp,
@@ -208,6 +211,11 @@ func TestWrittenListsHaveTheShapeOfTheirTypes(t *testing.T) {
 				t.Fatalf("volume %d is %+v", i, shown)
 			}
 		}
+		node := same[wire.Node](t, show(e.Node, r.node))
+		if (node.EvictionTimestamp != nil) != (r.node.Evicted && !r.node.LeftAt.IsZero()) || len(node.Flags) > 0 != r.node.Leaving() {
+			t.Fatalf("the node is %+v", node)
+		}
+		same[wire.StoragePool](t, show(e.Pool, r.pool))
 		short := same[wire.Resource](t, show(e.Resource, r.resource))
 		long := same[wire.ResourceWithVolumes](t, show(e.ResourceWithVolumes, r.resource))
 		checkResource(t, r, seen, short, long)
@@ -231,8 +239,12 @@ func checkResource(t *rapid.T, r rows, seen *observed.State, short wire.Resource
 	if types[len(types)-1] != wire.LayerStorage {
 		t.Fatalf("the lowest layer is %v", types)
 	}
+	flags := strings.Join(short.Flags, " ")
+	if strings.Contains(flags, "EVICTED") != r.node.Evicted || strings.Contains(flags, "EVACUATE") != r.node.Evacuating {
+		t.Fatalf("the node is %+v, and its replica has the flags %v", r.node, short.Flags)
+	}
 	diskful := r.resource.Kind == schema.Diskful
-	if disk := !strings.Contains(strings.Join(short.Flags, " "), wire.FlagDiskless); disk != diskful {
+	if disk := !strings.Contains(flags, wire.FlagDiskless); disk != diskful {
 		t.Fatalf("kind %s has the flags %v", r.resource.Kind, short.Flags)
 	}
 	for _, v := range long.Volumes {
