@@ -81,8 +81,8 @@ func newAgent(c Config) *agent {
 	return a
 }
 
-// run does everything until ctx ends, and then stops it in order: no more work is begun,
-// what runs may finish for a while and is cancelled then, and the state is saved last.
+// run does everything until ctx ends, and then stops it in order: no more work is begun, what
+// runs may finish, and the state is saved last.
 func (a *agent) run(ctx context.Context) {
 	workCtx, cancelWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelWork()
@@ -97,13 +97,32 @@ func (a *agent) run(ctx context.Context) {
 	}
 	a.dial(ctx)
 	loops.Wait()
-	grace := time.AfterFunc(a.limits.Stop, cancelWork)
-	defer grace.Stop()
-	a.resources.wait()
-	a.pools.wait()
-	a.answering.Wait()
+	a.finish(cancelWork)
 	if a.saver != nil {
 		a.saver.last()
+	}
+}
+
+// finish returns when all work has ended. Work that does not end by itself in a while is
+// cancelled, and what is stuck in the kernel even then is left behind: it must not keep the
+// agent from being restarted.
+func (a *agent) finish(cancelWork func()) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		a.resources.wait()
+		a.pools.wait()
+		a.answering.Wait()
+	}()
+	for _, then := range []func(){cancelWork, func() { a.log.Error("work on this host does not end and is left behind") }} {
+		timer := time.NewTimer(a.limits.Stop)
+		select {
+		case <-ended:
+			timer.Stop()
+			return
+		case <-timer.C:
+			then()
+		}
 	}
 }
 
@@ -192,10 +211,15 @@ func (a *agent) lookForStrays() {
 
 func (a *agent) wakeResource(k model.DefinitionKey, c class) {
 	r := a.set.resources[k]
+	a.resources.wake(k, laneOf(r), classOf(r, c))
+}
+
+// classOf is the class of work on r that would be c if it did not destroy.
+func classOf(r *agentpb.Resource, c class) class {
 	if r.GetDestroy() {
-		c = destroying
+		return destroying
 	}
-	a.resources.wake(k, laneOf(r), c)
+	return c
 }
 
 func (a *agent) forgetResource(k model.DefinitionKey) {
@@ -220,7 +244,7 @@ func (a *agent) resourceChanged(name string) {
 	defer a.mu.Unlock()
 	k := resourceKey(name)
 	if r := a.set.resources[k]; r != nil {
-		a.resources.soon(k, next{delay: settle, lane: laneOf(r), class: routine})
+		a.resources.soon(k, next{delay: settle, lane: laneOf(r), class: classOf(r, routine)})
 	}
 }
 

@@ -67,7 +67,7 @@ type Limits struct {
 	RedialMost  time.Duration // after many of them; 5 s
 	Call        time.Duration // for one call, and for the first message of a session; 10 s
 
-	Stop    time.Duration // for running work to finish when the agent ends, before it is cancelled; 5 s
+	Stop    time.Duration // for running work to finish when the agent ends, and again once it is cancelled; 5 s
 	Message int           // the largest message taken, in bytes; 64 MiB
 	Batch   int           // the largest report sent, in bytes; 1 MiB
 	Asks    int           // asks answered at once; 32

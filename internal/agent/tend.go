@@ -78,7 +78,7 @@ func (a *agent) tended(ctx context.Context, k model.DefinitionKey, r *agentpb.Re
 	}
 	before := a.out.resource(k)
 	s, failure := statusOf(r, o), o.failure
-	n := next{delay: spread(a.limits.Repair), lane: laneOf(now), class: routine}
+	n := next{delay: spread(a.limits.Repair), lane: laneOf(now), class: classOf(now, routine)}
 	switch {
 	case failure == nil:
 		delete(a.attempts, k)
@@ -95,14 +95,14 @@ func (a *agent) tended(ctx context.Context, k model.DefinitionKey, r *agentpb.Re
 			a.log.Warn("resource failed; it will be tried again", "resource", r.GetName(), "step", failure.GetStep(),
 				"error", failure.GetMessage(), "attempts", a.attempts[k])
 		}
-		if r.GetDestroy() {
-			n.class = destroying
-		}
 	}
-	if s.GetState() == agentpb.ResourceStatus_DESTROYED {
+	switch {
+	case s.GetState() != agentpb.ResourceStatus_DESTROYED:
+		a.out.putResource(k, s)
+	case now == r:
+		a.out.putResource(k, s)
 		n = next{}
 	}
-	a.out.putResource(k, s)
 	if now == r && !a.settled[k] || !sameSizes(before, s) {
 		a.measureSoon(r)
 	}

@@ -276,6 +276,74 @@ func TestWorkThatHangsIsCancelledWhenTheAgentEnds(t *testing.T) {
 	})
 }
 
+func TestWorkThatIsStuckHoldsUpNeitherSessionsNorTheEnd(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		stuck := &stuckHost{Host: b.host, freed: make(chan struct{})}
+		defer func() { close(stuck.freed); synctest.Wait() }()
+		b.startOn(stuck, agent.Limits{})
+		m := full("1", resource("stuck", "pool1", 1), resource("r1", "pool1", 1))
+		m.Asks = []*agentpb.Ask{checkPool("stuck", "pool1", "FILE")}
+		s := b.accept()
+		b.send(s, m)
+		b.awaitReady("r1", 1)
+		s.End(errAway)
+		b.send(b.accept(), increment("1", "2", resource("r2", "pool1", 2)))
+		b.awaitReady("r2", 2)
+		began := time.Now()
+		b.stop()
+		if took := time.Since(began); took > 11*time.Second {
+			t.Errorf("the agent ended after %s", took)
+		}
+		if !strings.Contains(b.log.String(), "left behind") {
+			t.Errorf("log: %s", b.log)
+		}
+	})
+}
+
+func TestDestructionThatEndsAfterTheResourceWasMadeAnewIsNotTold(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		hold := b.HoldApplies("r1")
+		s := b.serve(destroyed(resource("r1", "pool1", 1)))
+		if err := hold.Wait(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		m := increment("1", "2", resource("r1", "pool1", 2))
+		m.GoneResources = []string{"r1"}
+		b.send(s, m)
+		synctest.Wait()
+		b.ctrl.OnReport(func(_ context.Context, r *agentpb.ReportRequest) error {
+			for _, s := range r.GetResources() {
+				if s.GetState() == destroyedGone {
+					t.Errorf("reported %v", s)
+				}
+			}
+			return nil
+		})
+		hold.Release()
+		b.awaitReady("r1", 2)
+		b.wantVolumes("pool1/r1/0")
+	})
+}
+
+// stuckHost does not come back from some calls until it is freed, whatever their contexts
+// say, as from a system call that cannot be interrupted.
+type stuckHost struct {
+	agent.Host
+	freed chan struct{}
+}
+
+func (h *stuckHost) Apply(ctx context.Context, w agent.Want) (agent.Result, error) {
+	if w.Resource == "stuck" {
+		<-h.freed
+	}
+	return h.Host.Apply(ctx, w)
+}
+
+func (h *stuckHost) Check(ctx context.Context, p agent.Pool) (agent.Space, error) {
+	<-h.freed
+	return h.Host.Check(ctx, p)
+}
+
 // blindHost does not tell what changes by itself.
 type blindHost struct{ agent.Host }
 
