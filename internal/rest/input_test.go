@@ -41,7 +41,7 @@ func TestBodiesThatAreNotUnderstood(t *testing.T) {
 		"a number":             {`1`, "", 400},
 		"huge":                 {`{"name":"` + strings.Repeat("x", wire.MaxBody) + `"}`, "", 413},
 		"plain text":           {`{}`, "text/plain", 415},
-		"a form":               {`name=x`, "application/x-www-form-urlencoded", 415},
+		"a form":               {`name=x`, "application/x-www-form-urlencoded", 400},
 		"XML":                  {`<a/>`, "application/xml", 415},
 		"no kind at all":       {`{}`, ";;", 415},
 	} {

@@ -38,14 +38,19 @@ func (q *request) decodeOptional(v any) error {
 	return badBody(err)
 }
 
-// jsonOnly refuses a body that says that it is something else than JSON. Many clients do not say what it is.
+// jsonOnly refuses a body that says that it is something else than JSON. Many clients do not say what it is, and some, as curl
+// and Python's libraries, call everything a form when nobody tells them otherwise; what is really a form does not decode.
 func (q *request) jsonOnly() error {
 	said := q.Header.Get("Content-Type")
 	if said == "" || q.ContentLength == 0 {
 		return nil
 	}
 	kind, _, err := mime.ParseMediaType(said)
-	if err == nil && (strings.HasSuffix(kind, "/json") || strings.HasSuffix(kind, "+json") || kind == "application/octet-stream") {
+	switch {
+	case err != nil:
+	case strings.HasSuffix(kind, "/json"), strings.HasSuffix(kind, "+json"):
+		return nil
+	case kind == "application/octet-stream", kind == "application/x-www-form-urlencoded":
 		return nil
 	}
 	return &refusal{http.StatusUnsupportedMediaType, wire.NewRc(wire.APICallParseError,
