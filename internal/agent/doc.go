@@ -21,6 +21,7 @@
 //   - The assigned set is kept on disk. After a restart the volumes in it that exist are served
 //     at once, with or without a controller; new ones are made and old ones are destroyed only
 //     after a controller confirmed the set.
+//   - A volume that was there once and is missing is an error. No empty one takes its place.
 //   - One resource is never worked on twice at once. A change of its assignment is taken up at
 //     once, also when an older one waits for its next try.
 //   - Whatever fails is tried again for ever with back-off, and its status says what failed,
@@ -33,5 +34,6 @@
 //     session. What could not be learned is absent from it, never zero.
 //   - When the agent ends, devices stay as they are.
 //
-// Run starts everything that it needs and has stopped it all when it returns.
+// Run starts everything that it needs and has stopped it all when it returns, but for calls of
+// the host that do not end though they were cancelled: those are left behind.
 package agent
