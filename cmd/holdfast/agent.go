@@ -90,22 +90,16 @@ const notYet = "this version of the agent does not drive it"
 func driver(p agent.Pool, node string, users *inuse.Scanner) (pool.Driver, error) {
 	switch p.Provider {
 	case model.File, model.FileThin:
+		dir, err := agent.Place(p)
+		if err != nil {
+			return nil, err
+		}
 		return file.New(file.Config{
-			Name: p.Name, Node: node, Dir: directory(p.Props), Thin: p.Provider.Thin(), Users: users,
+			Name: p.Name, Node: node, Dir: dir, Thin: p.Provider.Thin(), Identity: p.Identity, Users: users,
 		})
 	default:
 		return nil, fmt.Errorf("pool %s: the provider %s: %s", p.Name, p.Provider, notYet)
 	}
-}
-
-// directory is where a pool of files lies; older clients name it by the second key.
-func directory(p model.Props) string {
-	for _, key := range []string{"StorDriver/StorPoolName", "StorDriver/FileDir"} {
-		if v, ok := p.Get(key); ok {
-			return v
-		}
-	}
-	return ""
 }
 
 // dial makes a connection to a controller. A peer that is silent for long is given up.
