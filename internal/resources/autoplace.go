@@ -138,6 +138,6 @@ func levelsOf(d schema.Definition, g schema.Group) []props.Level {
 func alreadyDeployed(name model.DefinitionName, p *placing) errs.Notice {
 	return errs.Notice{
 		Kind: errs.AlreadyDeployed, Object: errs.Resource,
-		Message: fmt.Sprintf("resource %s has %d replicas already; %d were asked for", name, p.plan.Have, p.plan.Want),
+		Message: fmt.Sprintf("resource %s has %s already; %d asked for", name, counted(p.plan.Have, "replica"), p.plan.Want),
 	}
 }

@@ -255,6 +255,15 @@ func noSuchPool(tx *store.Tx, node schema.Node, name model.PoolName) error {
 	return e.Fix("name one of its pools: %s", strings.Join(have, ", "))
 }
 
+// fitsNow is fits for a replica that exists. The room of a node that is not connected is not
+// known; it says itself when it is back that there is none, and keeps nobody else waiting.
+func (s *Resources) fitsNow(r store.Reader, p schema.Pool, sizes []int64) error {
+	if s.Observed.Node(p.Node).Connection == observed.Offline {
+		return nil
+	}
+	return s.fits(r, p, sizes)
+}
+
 // fits refuses a pool that cannot take volumes of the given sizes now.
 func (s *Resources) fits(r store.Reader, p schema.Pool, sizes []int64) error {
 	ok, why := placer.Fits(s.pool(r, p, cluster(r)), sizes)

@@ -57,7 +57,7 @@ func (s *Resources) closeDefinition(tx *store.Tx, d schema.Definition) ([]model.
 	}
 	if len(names) > 0 {
 		return nil, errs.New(errs.HasChildren, errs.ResourceDefinition, "resource definition %s cannot be deleted", d.Name).
-			Because("it has %d snapshots: %s", len(names), strings.Join(names, ", ")).Fix("delete its snapshots first")
+			Because("it has %s: %s", counted(len(names), "snapshot"), strings.Join(names, ", ")).Fix("delete its snapshots first")
 	}
 	replicas := slices.Collect(schema.ResourcesOf(tx, d.Name.Key()))
 	if len(replicas) == 0 {
@@ -170,7 +170,7 @@ func lastWithData(tx *store.Tx, name model.DefinitionName, r schema.Resource) er
 		return nil
 	}
 	return errs.New(errs.InUse, errs.Resource, "resource %s on node %s cannot be deleted", name, schema.NameOfNode(tx, r.Node)).
-		Because("it is the last replica with data, and %d replicas without a disk use it", diskless).
+		Because("it is the last replica with data, and %s without a disk may use it", counted(diskless, "replica")).
 		Fix("delete those first, or delete the resource definition")
 }
 

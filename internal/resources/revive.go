@@ -105,8 +105,8 @@ func (c *creating) refurnish(tx *store.Tx, d schema.Definition, row *schema.Reso
 		}
 	}
 	slices.SortFunc(row.Volumes, func(a, b schema.Volume) int { return int(a.Number - b.Number) })
-	if len(more) == 0 || c.Observed.Node(row.Node).Connection == observed.Offline {
-		return nil // the host says when there is no room
+	if len(more) == 0 {
+		return nil
 	}
-	return c.fits(tx, pool, more)
+	return c.fitsNow(tx, pool, more)
 }

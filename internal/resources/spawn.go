@@ -181,8 +181,8 @@ func (sp *spawning) volumes(tx *store.Tx, g schema.Group) error {
 			Message: "resource group " + string(g.Name) + " has no volume groups, so any number of volumes is accepted",
 		})
 	case len(groups) != len(sp.Sizes) && !sp.Partial:
-		return errs.New(errs.Invalid, errs.ResourceGroup, "resource group %s cannot be spawned with %d volume sizes", g.Name, len(sp.Sizes)).
-			About(errs.VolumeSizes).Because("it has %d volume groups", len(groups)).
+		return errs.New(errs.Invalid, errs.ResourceGroup, "resource group %s cannot be spawned with %s", g.Name, counted(len(sp.Sizes), "volume size")).
+			About(errs.VolumeSizes).Because("it has %s", counted(len(groups), "volume group")).
 			Fix("give one size for each volume group, or ask for a partial spawn")
 	}
 	for i, size := range sp.Sizes {

@@ -78,3 +78,11 @@ func withDetail(e *errs.Error, format string, args ...any) *errs.Error {
 	}
 	return e.Detail(line)
 }
+
+// counted is a number of things.
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}

@@ -72,7 +72,7 @@ func (s *Resources) extend(tx *store.Tx, d schema.Definition, vd *schema.VolumeD
 		}
 		v := schema.Volume{Number: vd.Number, UUID: b.volume(r.Node, vd.Number), Pool: pool.Name.Key()}
 		if r.Kind == schema.Diskful {
-			if err := s.fits(tx, pool, []int64{vd.Size}); err != nil {
+			if err := s.fitsNow(tx, pool, []int64{vd.Size}); err != nil {
 				return nil, err
 			}
 			v.Size = s.promise(model.PoolID{Node: r.Node, Pool: v.Pool}, vd.Size)
@@ -197,7 +197,7 @@ func (s *Resources) grow(tx *store.Tx, d schema.Definition, vd *schema.VolumeDef
 	}
 	if away > 0 && reachable == 0 {
 		return nil, errs.New(errs.NotConnected, errs.VolumeDefinition, "volume %d of %s was not grown", vd.Number, d.Name).
-			Because("none of the %d nodes with its data is connected", away).Fix("start the agent of one of them")
+			Because("no node with its data is connected; it has %s", counted(away, "replica")).Fix("start the agent of one of them")
 	}
 	return ids, nil
 }
@@ -208,7 +208,7 @@ func (s *Resources) growReplica(tx *store.Tx, r schema.Resource, i int, size int
 	pool, ok := schema.Pools.Get(tx, id)
 	promise := s.promise(id, size)
 	if more := promise - r.Volumes[i].Size; ok && more > 0 {
-		if err := s.fits(tx, pool, []int64{more}); err != nil {
+		if err := s.fitsNow(tx, pool, []int64{more}); err != nil {
 			return err
 		}
 	}
