@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 )
 
@@ -139,5 +140,5 @@ func (h *history) after(r Revision) ([]Commit, <-chan struct{}, error) {
 	if len(part) == 0 && h.closed {
 		return nil, nil, fmt.Errorf("watch: %w", ErrClosed)
 	}
-	return append([]Commit(nil), part...), h.more, nil
+	return slices.Clone(part), h.more, nil // a copy, because what is dropped is cleared
 }

@@ -276,11 +276,12 @@ func TestOwnerTakesTheFileThatIsThereWhenItsTurnComes(t *testing.T) {
 	first, _ := owned(t, path)
 	second := boltkv.New(path)
 	t.Cleanup(func() { _ = second.Close() })
-	took := make(chan error, 1)
+	took, waits := make(chan error, 1), newSignal(t.Context())
 	go func() {
-		_, err := second.Own(context.Background())
+		_, err := second.Own(waits)
 		took <- err
 	}()
+	<-waits.asked
 	if err := errors.Join(os.Rename(backup, path), first.Close(), <-took); err != nil {
 		t.Fatal(err)
 	}
@@ -289,10 +290,27 @@ func TestOwnerTakesTheFileThatIsThereWhenItsTurnComes(t *testing.T) {
 	}
 }
 
+// signal is a context that tells when someone waits for its end.
+type signal struct {
+	context.Context
+	asked chan struct{}
+	once  func()
+}
+
+func newSignal(ctx context.Context) *signal {
+	asked := make(chan struct{})
+	return &signal{Context: ctx, asked: asked, once: sync.OnceFunc(func() { close(asked) })}
+}
+
+func (s *signal) Done() <-chan struct{} {
+	s.once()
+	return s.Context.Done()
+}
+
 // TestFileGrowsWhileItIsRead makes the file larger than it is mapped at first, while a load is under way.
 func TestFileGrowsWhileItIsRead(t *testing.T) {
 	if testing.Short() {
-		t.Skip("writes 80 MB")
+		t.Skip("writes 66 MB")
 	}
 	e, term := owned(t, filepath.Join(fastDir(t), "db"))
 	if _, err := e.Append(t.Context(), term, numbered(0, 2, 10)); err != nil {
@@ -309,7 +327,7 @@ func TestFileGrowsWhileItIsRead(t *testing.T) {
 			continue
 		}
 		go func() {
-			for i := range 80 {
+			for i := range 66 {
 				if _, err := e.Append(context.Background(), term, numbered(i, i+1, 1_000_000)); err != nil {
 					wrote <- fmt.Errorf("row %d: %w", i, err)
 					return

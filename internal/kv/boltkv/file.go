@@ -170,7 +170,6 @@ const (
 	pageHeader = 16
 	magic      = 0xED0CDAED
 	version    = 2
-	noFreelist = ^uint64(0)
 )
 
 // boltMeta is the description of a file in one of its first two pages.
@@ -199,7 +198,7 @@ func sound(f *os.File) error {
 		return fmt.Errorf("%w: it is not a bbolt file, or both its descriptions are damaged", kv.ErrCorrupt)
 	case uint64(st.Size()) < m.Pages*uint64(m.PageSize):
 		return fmt.Errorf("%w: it is cut off: it has %d bytes and should have %d", kv.ErrCorrupt, st.Size(), m.Pages*uint64(m.PageSize))
-	case m.Root >= m.Pages || m.Freelist == noFreelist || m.Freelist >= m.Pages:
+	case m.Root >= m.Pages || m.Freelist >= m.Pages: // without a list of free pages its number is the largest of all
 		return fmt.Errorf("%w: it was written by another program", kv.ErrCorrupt)
 	}
 	return nil
