@@ -54,7 +54,7 @@ type Engine interface {
 	Load(ctx context.Context) (Revision, iter.Seq2[Entry, error])
 
 	// Append makes b durable, whole, as the next revision. An empty batch is allowed: it proves that t still owns the map and
-	// that the map can be written. Errors: [ErrFenced], [ErrUnknown], [ErrFull], [ErrReadOnly], [ErrClosed], and a [*LimitError] for a
+	// that the map can be written. When ctx ends meanwhile Append returns soon, with ErrUnknown if it cannot tell. Errors: [ErrFenced], [ErrUnknown], [ErrFull], [ErrReadOnly], [ErrClosed], and a [*LimitError] for a
 	// batch that no engine takes.
 	Append(ctx context.Context, t Term, b Batch) (Revision, error)
 

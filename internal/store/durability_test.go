@@ -454,6 +454,22 @@ func TestCloseLetsWaitingUpdatesBecomeDurable(t *testing.T) {
 	})
 }
 
+func TestCloseGivesUpOnAnEngineThatDoesNotAnswer(t *testing.T) {
+	within(t, func(in bubble) {
+		t, s, sh, m := in.t, in.s, in.sh, in.m
+		gate := m.Hold(kvtest.BeforeAnswer)
+		update := start(s, sh.insertNode("a"))
+		<-gate.Reached
+		began := time.Now()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if a := <-update; !errors.Is(a.err, store.ErrUnknown) || time.Since(began) > time.Minute {
+			t.Errorf("the update answers %v after %s", a.err, time.Since(began))
+		}
+	})
+}
+
 func TestViewStaysAsItIs(t *testing.T) {
 	s, sh, _ := openShop(t)
 	must(t, s, func(tx *store.Tx) error { return sh.insertAll(tx, "a", aReplica("d", "a", 1, 7000)) })

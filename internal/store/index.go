@@ -42,6 +42,17 @@ func Unique[I any, K comparable, V any](c *Collection[K, V], name string, of fun
 	return declareIndex(c, name, of, true)
 }
 
+// Children is the index of a [ChildOf] declaration: it finds the rows of c that refer to a row of p, by the key of that row. It panics
+// when there is no such declaration. It needs no space of its own, so no other index by the same reference is needed.
+func Children[K, PK comparable, V, P any](c *Collection[K, V], p *Collection[PK, P]) *Index[K, V, PK] {
+	for _, e := range c.def.parents {
+		if e.parent == p.def {
+			return &Index[K, V, PK]{c: c, def: e.index, val: p.key}
+		}
+	}
+	panic(fmt.Sprintf("store: collection %s is no child of %s", c.def.name, p.def.name))
+}
+
 func declareIndex[I any, K comparable, V any](c *Collection[K, V], name string, of func(*V) []I, unique bool) *Index[K, V, I] {
 	val := compileKey[I]()
 	def := addIndex(c.def, name, val, of)

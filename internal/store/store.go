@@ -68,7 +68,7 @@ type Setting func(*settings)
 // read. It costs an encoding per read: it is for tests.
 func Paranoid() Setting { return func(s *settings) { s.paranoid = true } }
 
-// History sets how many changes the store keeps for its watchers, 65,536 without it.
+// History sets how many changes the store keeps for its watchers, 16,384 without it.
 func History(changes int) Setting { return func(s *settings) { s.history = changes } }
 
 // Retry sets how long the store waits before it tries again to reach an engine that failed, one second without it.
@@ -87,7 +87,7 @@ func Open(ctx context.Context, engine kv.Engine, collections []Registered, opts 
 	s := &Store{
 		engine:   engine,
 		layout:   l,
-		settings: settings{history: 1 << 16, retry: time.Second},
+		settings: settings{history: 1 << 14, retry: time.Second},
 		wake:     make(chan struct{}, 1),
 		fenced:   make(chan struct{}),
 		ended:    make(chan struct{}),

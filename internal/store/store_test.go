@@ -186,6 +186,9 @@ func TestWrittenRowsAreFoundInEveryWay(t *testing.T) {
 	if got := slices.Collect(sh.byNode.Values(v, "")); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("nodes with replicas: %v", got)
 	}
+	if got := keys(store.Children(sh.replicas, sh.nodes).Get(v, "a")); !slices.Equal(got, []replicaKey{{"d1", "a"}, {"d2", "a"}}) {
+		t.Errorf("children of node a: %v", got)
+	}
 	pairs := 0
 	for n, r := range sh.byNode.From(v, "") {
 		if pairs++; n != r.Key.Node {

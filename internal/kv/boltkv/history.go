@@ -13,8 +13,8 @@ import (
 
 // The history that is kept for watchers.
 const (
-	historyBatches = 4096
-	historyBytes   = 16 << 20
+	historyBatches = 1024
+	historyBytes   = 4 << 20
 )
 
 // history is the newest batches, in memory.

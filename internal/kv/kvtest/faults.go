@@ -4,6 +4,7 @@
 package kvtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -71,7 +72,7 @@ func (m *Memory) Compact(keep int) {
 }
 
 // pass holds the append when there is a gate for the step.
-func (m *Memory) pass(s Step) error {
+func (m *Memory) pass(ctx context.Context, s Step) error {
 	m.mu.Lock()
 	var g *Gate
 	if gs := m.gates[s]; len(gs) > 0 {
@@ -87,6 +88,8 @@ func (m *Memory) pass(s Step) error {
 		return err
 	case <-m.ended:
 		return m.gone()
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

@@ -102,7 +102,7 @@ func (m *Memory) Append(ctx context.Context, t kv.Term, b kv.Batch) (kv.Revision
 	if err := m.usable(ctx); err != nil {
 		return 0, err
 	}
-	if err := m.pass(BeforeAppend); err != nil {
+	if err := m.pass(ctx, BeforeAppend); err != nil {
 		return 0, m.disk.fail(t, err)
 	}
 	if err := m.broken(); err != nil {
@@ -112,7 +112,7 @@ func (m *Memory) Append(ctx context.Context, t kv.Term, b kv.Batch) (kv.Revision
 	if err != nil {
 		return 0, err
 	}
-	if err := m.pass(BeforeAnswer); err != nil {
+	if err := m.pass(ctx, BeforeAnswer); err != nil {
 		return 0, m.disk.fail(t, fmt.Errorf("%w: %w", kv.ErrUnknown, err))
 	}
 	return revision, nil
