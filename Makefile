@@ -42,7 +42,7 @@ need-go:
 
 # The race detector needs a C compiler; the file pools need the tools of their filesystems.
 need-tools:
-	@tools/need gcc=gcc mkfs.ext4=e2fsprogs mkfs.xfs=xfsprogs mount=mount losetup=mount ip=iproute2
+	@tools/need gcc=gcc mkfs.ext4=e2fsprogs mkfs.xfs=xfsprogs mkfs.btrfs=btrfs-progs mount=mount losetup=mount ip=iproute2
 
 $(LINT): Makefile
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
