@@ -91,7 +91,7 @@ func (s *source) admit(a *ask) error {
 		e.Kind = Draining
 	case s.op != nil && s.op.abandoned:
 		e.Kind, e.Phase, e.Since, e.Detail = TimedOut, s.op.kind.String(), s.op.began, "a helper hangs in the kernel"
-	case s.lost != nil:
+	case s.lost != nil && s.lostTry.failures > 0:
 		e.Kind, e.Since, e.Holders = Lost, s.lostWhen, s.names()
 	case s.at != nil && s.health == StateStale && s.inUse():
 		e.Kind, e.Err = Stale, s.failed

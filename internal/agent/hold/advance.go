@@ -135,11 +135,13 @@ func (s *source) recover(now time.Time) {
 		s.regain()
 		return
 	}
-	s.denyAll(func(pool string) error {
-		e := s.refusal(Lost, pool)
-		e.Since, e.Holders = s.lostWhen, s.names()
-		return e
-	})
+	if s.lostTry.failures > 0 { // It is known that somebody has it open.
+		s.denyAll(func(pool string) error {
+			e := s.refusal(Lost, pool)
+			e.Since, e.Holders = s.lostWhen, s.names()
+			return e
+		})
+	}
 	s.answer(Teardown{Outcome: Done, Reason: "it was gone already"})
 	if s.closing || s.lostTry.waits(now) {
 		return

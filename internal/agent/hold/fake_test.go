@@ -32,6 +32,7 @@ type world struct {
 
 	gate    func(*call) bool // Which calls wait for a verdict of the test. Nil: none.
 	pending []*call
+	forces  []mount.Force       // Of all unmounts.
 	decide  func(*call) verdict // For calls that are not gated. Nil: all do what they say.
 
 	effects int // Of all processes.
@@ -336,6 +337,9 @@ func (p *process) Unmount(_ context.Context, s mount.Source, e mount.Entry, forc
 	p.change(s, 1)
 	defer p.change(s, -1)
 	p.unheld(s, force, "begins")
+	p.mu.Lock()
+	p.forces = append(p.forces, force)
+	p.mu.Unlock()
 	v := p.wait(&call{what: "unmount", source: s, force: force})
 	if v.undone {
 		return v.err

@@ -39,7 +39,7 @@ var faults = map[string]fault{
 func TestTheFourFaultsCannotHappen(t *testing.T) {
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
+			bubble(t, func(r *rig) {
 				for _, wrong := range f(&subject{manager: sound{r}, w: r.world}) {
 					t.Error(wrong)
 				}

@@ -85,8 +85,8 @@ func (s *source) lower() {
 		}
 		found := map[int][]Found{}
 		var failed error
-		for i, f := range s.set.c.Finders {
-			users, err := f.Find(ctx)
+		for i := range s.set.c.Finders {
+			users, err := s.set.find(ctx, i)
 			if err != nil {
 				failed = errors.Join(failed, err)
 				continue

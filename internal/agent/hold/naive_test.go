@@ -62,15 +62,14 @@ func (m *naive) add(by int, point string) int {
 func (m *naive) acquire(user string) error {
 	m.add(1, "increment")
 	got, err := m.driver.Mount(context.Background(), pool.Spec)
-	var failed *mount.Error
-	if errors.As(err, &failed) { // Other errors leak the count.
+	if _, known := errors.AsType[*mount.Error](err); known { // Other errors leak the count.
 		m.add(-1, "decrement")
 	}
 	if err != nil {
 		return err
 	}
 	m.mounted = got.Entry
-	m.driver.world.hold(nas, hold.ID(user))
+	m.driver.hold(nas, hold.ID(user))
 	return nil
 }
 

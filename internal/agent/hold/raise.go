@@ -20,7 +20,7 @@ func (s *source) raise() {
 		spec = s.running // What is there is verified as what it is.
 		spec.Identity = s.want.Identity
 	}
-	if spec.Identity.UUID == "" && s.identity != "" && s.inUse() {
+	if spec.Identity.UUID == "" && s.bound() {
 		spec.Identity.UUID = s.identity // Who holds it, holds that very file system.
 	}
 	found := s.at != nil

@@ -5,6 +5,7 @@ package hold
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"time"
 
@@ -138,9 +139,9 @@ func (s *source) check() {
 
 // askFinders asks all finders and tells all sources.
 func (s *Set) askFinders() {
-	for i, f := range s.c.Finders {
+	for i := range s.c.Finders {
 		ctx, cancel := context.WithTimeout(s.life, s.limits.Ask)
-		found, err := f.Find(ctx)
+		found, err := s.find(ctx, i)
 		cancel()
 		if s.life.Err() != nil {
 			return
@@ -167,6 +168,31 @@ func (s *Set) askLiveness() {
 			}
 		case <-src.gone:
 		}
+	}
+}
+
+// find asks one finder. A finder that hangs is asked no second time before it has answered, and keeps nobody longer than his context.
+func (s *Set) find(ctx context.Context, finder int) ([]Found, error) {
+	select {
+	case s.finding[finder] <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("ask for users: an earlier question is not answered yet: %w", ctx.Err())
+	}
+	type answer struct {
+		found []Found
+		err   error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		found, err := s.c.Finders[finder].Find(ctx)
+		<-s.finding[finder]
+		answered <- answer{found, err}
+	}()
+	select {
+	case a := <-answered:
+		return a.found, a.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("ask for users: %w", ctx.Err())
 	}
 }
 

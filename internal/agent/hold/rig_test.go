@@ -113,13 +113,13 @@ func (r *rig) happened(kind hold.EventKind) int {
 }
 
 // bubble runs a test with a clock of its own, on a new world.
-func bubble(t *testing.T, test func(t *testing.T, r *rig), change ...func(*hold.Config)) {
+func bubble(t *testing.T, test func(r *rig), change ...func(*hold.Config)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newWorld(), change...)
 		defer r.stop()
 		synctest.Wait()
-		test(t, r)
+		test(r)
 	})
 }
 
@@ -144,7 +144,7 @@ func (r *rig) begin(p hold.Pool, rq hold.Request) *acquired {
 		defer a.cancel()
 		a.hold, a.err = r.Acquire(ctx, p, rq)
 		if a.err == nil {
-			r.world.hold(p.Spec.Source, rq.ID)
+			r.hold(p.Spec.Source, rq.ID)
 		}
 		a.done = true
 	}()
@@ -159,7 +159,7 @@ func (r *rig) get(p hold.Pool, rq hold.Request) hold.Hold {
 	if err != nil {
 		r.tb.Fatal(err)
 	}
-	r.world.hold(p.Spec.Source, rq.ID)
+	r.hold(p.Spec.Source, rq.ID)
 	return h
 }
 
@@ -196,8 +196,10 @@ func (r *rig) give(id string) hold.Teardown {
 	return t
 }
 
+// want inspects a pool when nothing goes on by itself any more.
 func (r *rig) want(p string, state hold.State, holds ...string) hold.Status {
 	r.tb.Helper()
+	synctest.Wait()
 	st, err := r.Inspect(context.Background(), p)
 	if err != nil && !hold.IsKind(err, hold.Unknown) {
 		r.tb.Fatal(err)

@@ -36,6 +36,8 @@ type Set struct {
 	die    context.CancelFunc
 	loops  sync.WaitGroup // The owners and the watcher; not what may hang.
 
+	finding []chan struct{} // For each finder, full while it is asked.
+
 	mu      sync.Mutex // Guards what follows, and is never held while anything waits.
 	sources map[mount.Source]*source
 	pools   map[string]*source // By the id of a pool that was named last for a source.
@@ -68,6 +70,9 @@ func Open(c Config) (*Set, error) {
 	s := &Set{
 		c: c, limits: c.Limits.withDefaults(), sources: map[mount.Source]*source{}, pools: map[string]*source{},
 		owners: map[ID]*source{}, proven: map[*source]proof{}, events: map[EventKind]int{},
+	}
+	for range c.Finders {
+		s.finding = append(s.finding, make(chan struct{}, 1))
 	}
 	s.life, s.die = context.WithCancel(context.Background())
 	for _, sv := range saved {

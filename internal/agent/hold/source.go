@@ -217,6 +217,21 @@ func (s *source) writers() bool {
 	return false
 }
 
+// bound tells whether somebody depends on the file system that the source was when he came.
+func (s *source) bound() bool {
+	for _, h := range s.holds {
+		if h.settled() {
+			return true
+		}
+	}
+	for _, d := range s.derived {
+		if len(d) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // desired tells whether the source is to be mounted although nobody holds it.
 func (s *source) desired() bool {
 	for _, m := range s.pools {
