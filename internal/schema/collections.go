@@ -137,7 +137,7 @@ func sourcesOf(r *Resource) []model.SnapshotReplicaID {
 // Collections lists all collections, parents before their children.
 func Collections() []store.Registered {
 	return []store.Registered{
-		Settings, Nodes, NetInterfaces, Pools, Groups, VolumeGroups, Definitions, VolumeDefinitions,
+		Settings, Nodes, NetInterfaces, PoolDefinitions, Pools, Groups, VolumeGroups, Definitions, VolumeDefinitions,
 		Snapshots, SnapshotReplicas, Resources, NodeConnections, ResourceConnections, KeyValues, Authorities, Memberships,
 		Jobs,
 	}
