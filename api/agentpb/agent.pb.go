@@ -1186,11 +1186,12 @@ type PoolStatus struct {
 	Name              string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Total             *int64                 `protobuf:"varint,2,opt,name=total,proto3,oneof" json:"total,omitempty"` // bytes; absent when it could not be learned
 	Free              *int64                 `protobuf:"varint,3,opt,name=free,proto3,oneof" json:"free,omitempty"`
-	Allocated         *int64                 `protobuf:"varint,4,opt,name=allocated,proto3,oneof" json:"allocated,omitempty"` // by the volumes of this pool, taken together with free
+	Allocated         *int64                 `protobuf:"varint,4,opt,name=allocated,proto3,oneof" json:"allocated,omitempty"` // by all volumes that carry our mark; free is of the same time or less
 	Granularity       int64                  `protobuf:"varint,5,opt,name=granularity,proto3" json:"granularity,omitempty"`
 	SupportsSnapshots bool                   `protobuf:"varint,6,opt,name=supports_snapshots,json=supportsSnapshots,proto3" json:"supports_snapshots,omitempty"`
-	Faults            []string               `protobuf:"bytes,7,rep,name=faults,proto3" json:"faults,omitempty"`                                       // why the pool cannot be used now; none for a healthy one
-	UnknownVolumes    []string               `protobuf:"bytes,8,rep,name=unknown_volumes,json=unknownVolumes,proto3" json:"unknown_volumes,omitempty"` // carry our mark, but are in no assignment
+	Faults            []string               `protobuf:"bytes,7,rep,name=faults,proto3" json:"faults,omitempty"`                                                       // why the pool cannot be used now; none for a healthy one
+	UnknownVolumes    []string               `protobuf:"bytes,8,rep,name=unknown_volumes,json=unknownVolumes,proto3" json:"unknown_volumes,omitempty"`                 // carry our mark, but are in no assignment
+	AssignedAllocated *int64                 `protobuf:"varint,9,opt,name=assigned_allocated,json=assignedAllocated,proto3,oneof" json:"assigned_allocated,omitempty"` // of allocated: by assigned volumes, each up to its assigned size
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1281,6 +1282,13 @@ func (x *PoolStatus) GetUnknownVolumes() []string {
 	return nil
 }
 
+func (x *PoolStatus) GetAssignedAllocated() int64 {
+	if x != nil && x.AssignedAllocated != nil {
+		return *x.AssignedAllocated
+	}
+	return 0
+}
+
 // Ask wants an answer from the host as it is now.
 type Ask struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1289,6 +1297,7 @@ type Ask struct {
 	//
 	//	*Ask_CheckPool
 	//	*Ask_Holders
+	//	*Ask_RemoveUnknown
 	Question      isAsk_Question `protobuf_oneof:"question"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1356,6 +1365,15 @@ func (x *Ask) GetHolders() string {
 	return ""
 }
 
+func (x *Ask) GetRemoveUnknown() *RemoveUnknown {
+	if x != nil {
+		if x, ok := x.Question.(*Ask_RemoveUnknown); ok {
+			return x.RemoveUnknown
+		}
+	}
+	return nil
+}
+
 type isAsk_Question interface {
 	isAsk_Question()
 }
@@ -1368,9 +1386,69 @@ type Ask_Holders struct {
 	Holders string `protobuf:"bytes,3,opt,name=holders,proto3,oneof"` // of the resource of this name: who uses it?
 }
 
+type Ask_RemoveUnknown struct {
+	RemoveUnknown *RemoveUnknown `protobuf:"bytes,4,opt,name=remove_unknown,json=removeUnknown,proto3,oneof"` // destroy these; the answer says which are gone
+}
+
 func (*Ask_CheckPool) isAsk_Question() {}
 
 func (*Ask_Holders) isAsk_Question() {}
+
+func (*Ask_RemoveUnknown) isAsk_Question() {}
+
+// RemoveUnknown names volumes of a pool as unknown_volumes did. One that is assigned by now, or
+// in use, stays.
+type RemoveUnknown struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Volumes       []string               `protobuf:"bytes,2,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveUnknown) Reset() {
+	*x = RemoveUnknown{}
+	mi := &file_agentpb_agent_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveUnknown) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveUnknown) ProtoMessage() {}
+
+func (x *RemoveUnknown) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveUnknown.ProtoReflect.Descriptor instead.
+func (*RemoveUnknown) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RemoveUnknown) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *RemoveUnknown) GetVolumes() []string {
+	if x != nil {
+		return x.Volumes
+	}
+	return nil
+}
 
 type AnswerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1380,13 +1458,14 @@ type AnswerRequest struct {
 	Failure       *Failure               `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"` // the question could not be answered, or the answer is no
 	Pool          *PoolStatus            `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`       // to check_pool
 	Holders       []string               `protobuf:"bytes,6,rep,name=holders,proto3" json:"holders,omitempty"` // to holders; none means not in use
+	Removed       []string               `protobuf:"bytes,7,rep,name=removed,proto3" json:"removed,omitempty"` // to remove_unknown; with a failure, that of the first that stays
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_agentpb_agent_proto_msgTypes[16]
+	mi := &file_agentpb_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1398,7 +1477,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[16]
+	mi := &file_agentpb_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1411,7 +1490,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{16}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AnswerRequest) GetNode() string {
@@ -1456,6 +1535,13 @@ func (x *AnswerRequest) GetHolders() []string {
 	return nil
 }
 
+func (x *AnswerRequest) GetRemoved() []string {
+	if x != nil {
+		return x.Removed
+	}
+	return nil
+}
+
 type AnswerReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1464,7 +1550,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_agentpb_agent_proto_msgTypes[17]
+	mi := &file_agentpb_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1476,7 +1562,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[17]
+	mi := &file_agentpb_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1489,7 +1575,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{17}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{18}
 }
 
 var File_agentpb_agent_proto protoreflect.FileDescriptor
@@ -1621,7 +1707,7 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\bNO_SPACE\x10\x02\x12\x0f\n" +
 	"\vPOOL_FAULTY\x10\x03\x12\x0f\n" +
 	"\vUNSUPPORTED\x10\x04\x12\v\n" +
-	"\aINVALID\x10\x05\"\xaa\x02\n" +
+	"\aINVALID\x10\x05\"\xf5\x02\n" +
 	"\n" +
 	"PoolStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
@@ -1631,25 +1717,32 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\vgranularity\x18\x05 \x01(\x03R\vgranularity\x12-\n" +
 	"\x12supports_snapshots\x18\x06 \x01(\bR\x11supportsSnapshots\x12\x16\n" +
 	"\x06faults\x18\a \x03(\tR\x06faults\x12'\n" +
-	"\x0funknown_volumes\x18\b \x03(\tR\x0eunknownVolumesB\b\n" +
+	"\x0funknown_volumes\x18\b \x03(\tR\x0eunknownVolumes\x122\n" +
+	"\x12assigned_allocated\x18\t \x01(\x03H\x03R\x11assignedAllocated\x88\x01\x01B\b\n" +
 	"\x06_totalB\a\n" +
 	"\x05_freeB\f\n" +
 	"\n" +
-	"_allocated\"w\n" +
+	"_allocatedB\x15\n" +
+	"\x13_assigned_allocated\"\xc2\x01\n" +
 	"\x03Ask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x128\n" +
 	"\n" +
 	"check_pool\x18\x02 \x01(\v2\x17.holdfast.agent.v1.PoolH\x00R\tcheckPool\x12\x1a\n" +
-	"\aholders\x18\x03 \x01(\tH\x00R\aholdersB\n" +
+	"\aholders\x18\x03 \x01(\tH\x00R\aholders\x12I\n" +
+	"\x0eremove_unknown\x18\x04 \x01(\v2 .holdfast.agent.v1.RemoveUnknownH\x00R\rremoveUnknownB\n" +
 	"\n" +
-	"\bquestion\"\xd0\x01\n" +
+	"\bquestion\"=\n" +
+	"\rRemoveUnknown\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x18\n" +
+	"\avolumes\x18\x02 \x03(\tR\avolumes\"\xea\x01\n" +
 	"\rAnswerRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x0e\n" +
 	"\x02id\x18\x03 \x01(\tR\x02id\x124\n" +
 	"\afailure\x18\x04 \x01(\v2\x1a.holdfast.agent.v1.FailureR\afailure\x121\n" +
 	"\x04pool\x18\x05 \x01(\v2\x1d.holdfast.agent.v1.PoolStatusR\x04pool\x12\x18\n" +
-	"\aholders\x18\x06 \x03(\tR\aholders\"\r\n" +
+	"\aholders\x18\x06 \x03(\tR\aholders\x12\x18\n" +
+	"\aremoved\x18\a \x03(\tR\aremoved\"\r\n" +
 	"\vAnswerReply2\xe6\x01\n" +
 	"\x05Agent\x12E\n" +
 	"\aSession\x12\x18.holdfast.agent.v1.Hello\x1a\x1e.holdfast.agent.v1.Assignments0\x01\x12J\n" +
@@ -1672,7 +1765,7 @@ func file_agentpb_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agentpb_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_agentpb_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_agentpb_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_agentpb_agent_proto_goTypes = []any{
 	(ResourceStatus_State)(0),     // 0: holdfast.agent.v1.ResourceStatus.State
 	(Failure_Reason)(0),           // 1: holdfast.agent.v1.Failure.Reason
@@ -1692,22 +1785,23 @@ var file_agentpb_agent_proto_goTypes = []any{
 	(*Failure)(nil),               // 15: holdfast.agent.v1.Failure
 	(*PoolStatus)(nil),            // 16: holdfast.agent.v1.PoolStatus
 	(*Ask)(nil),                   // 17: holdfast.agent.v1.Ask
-	(*AnswerRequest)(nil),         // 18: holdfast.agent.v1.AnswerRequest
-	(*AnswerReply)(nil),           // 19: holdfast.agent.v1.AnswerReply
-	nil,                           // 20: holdfast.agent.v1.Hello.UnsupportedProvidersEntry
-	nil,                           // 21: holdfast.agent.v1.Hello.UnsupportedLayersEntry
-	nil,                           // 22: holdfast.agent.v1.Pool.PropsEntry
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*RemoveUnknown)(nil),         // 18: holdfast.agent.v1.RemoveUnknown
+	(*AnswerRequest)(nil),         // 19: holdfast.agent.v1.AnswerRequest
+	(*AnswerReply)(nil),           // 20: holdfast.agent.v1.AnswerReply
+	nil,                           // 21: holdfast.agent.v1.Hello.UnsupportedProvidersEntry
+	nil,                           // 22: holdfast.agent.v1.Hello.UnsupportedLayersEntry
+	nil,                           // 23: holdfast.agent.v1.Pool.PropsEntry
+	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
 }
 var file_agentpb_agent_proto_depIdxs = []int32{
-	20, // 0: holdfast.agent.v1.Hello.unsupported_providers:type_name -> holdfast.agent.v1.Hello.UnsupportedProvidersEntry
-	21, // 1: holdfast.agent.v1.Hello.unsupported_layers:type_name -> holdfast.agent.v1.Hello.UnsupportedLayersEntry
+	21, // 0: holdfast.agent.v1.Hello.unsupported_providers:type_name -> holdfast.agent.v1.Hello.UnsupportedProvidersEntry
+	22, // 1: holdfast.agent.v1.Hello.unsupported_layers:type_name -> holdfast.agent.v1.Hello.UnsupportedLayersEntry
 	7,  // 2: holdfast.agent.v1.Assignments.pools:type_name -> holdfast.agent.v1.Pool
 	8,  // 3: holdfast.agent.v1.Assignments.resources:type_name -> holdfast.agent.v1.Resource
 	17, // 4: holdfast.agent.v1.Assignments.asks:type_name -> holdfast.agent.v1.Ask
-	23, // 5: holdfast.agent.v1.Assignments.heartbeat:type_name -> google.protobuf.Duration
-	22, // 6: holdfast.agent.v1.Pool.props:type_name -> holdfast.agent.v1.Pool.PropsEntry
+	24, // 5: holdfast.agent.v1.Assignments.heartbeat:type_name -> google.protobuf.Duration
+	23, // 6: holdfast.agent.v1.Pool.props:type_name -> holdfast.agent.v1.Pool.PropsEntry
 	9,  // 7: holdfast.agent.v1.Resource.volumes:type_name -> holdfast.agent.v1.Volume
 	10, // 8: holdfast.agent.v1.Volume.filesystem:type_name -> holdfast.agent.v1.Filesystem
 	13, // 9: holdfast.agent.v1.ReportRequest.resources:type_name -> holdfast.agent.v1.ResourceStatus
@@ -1716,25 +1810,26 @@ var file_agentpb_agent_proto_depIdxs = []int32{
 	14, // 12: holdfast.agent.v1.ResourceStatus.volumes:type_name -> holdfast.agent.v1.VolumeStatus
 	15, // 13: holdfast.agent.v1.ResourceStatus.failure:type_name -> holdfast.agent.v1.Failure
 	1,  // 14: holdfast.agent.v1.Failure.reason:type_name -> holdfast.agent.v1.Failure.Reason
-	24, // 15: holdfast.agent.v1.Failure.next_try:type_name -> google.protobuf.Timestamp
+	25, // 15: holdfast.agent.v1.Failure.next_try:type_name -> google.protobuf.Timestamp
 	7,  // 16: holdfast.agent.v1.Ask.check_pool:type_name -> holdfast.agent.v1.Pool
-	15, // 17: holdfast.agent.v1.AnswerRequest.failure:type_name -> holdfast.agent.v1.Failure
-	16, // 18: holdfast.agent.v1.AnswerRequest.pool:type_name -> holdfast.agent.v1.PoolStatus
-	5,  // 19: holdfast.agent.v1.Agent.Session:input_type -> holdfast.agent.v1.Hello
-	11, // 20: holdfast.agent.v1.Agent.Report:input_type -> holdfast.agent.v1.ReportRequest
-	18, // 21: holdfast.agent.v1.Agent.Answer:input_type -> holdfast.agent.v1.AnswerRequest
-	2,  // 22: holdfast.agent.v1.Identity.Join:input_type -> holdfast.agent.v1.JoinRequest
-	3,  // 23: holdfast.agent.v1.Identity.Renew:input_type -> holdfast.agent.v1.RenewRequest
-	6,  // 24: holdfast.agent.v1.Agent.Session:output_type -> holdfast.agent.v1.Assignments
-	12, // 25: holdfast.agent.v1.Agent.Report:output_type -> holdfast.agent.v1.ReportReply
-	19, // 26: holdfast.agent.v1.Agent.Answer:output_type -> holdfast.agent.v1.AnswerReply
-	4,  // 27: holdfast.agent.v1.Identity.Join:output_type -> holdfast.agent.v1.Certified
-	4,  // 28: holdfast.agent.v1.Identity.Renew:output_type -> holdfast.agent.v1.Certified
-	24, // [24:29] is the sub-list for method output_type
-	19, // [19:24] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	18, // 17: holdfast.agent.v1.Ask.remove_unknown:type_name -> holdfast.agent.v1.RemoveUnknown
+	15, // 18: holdfast.agent.v1.AnswerRequest.failure:type_name -> holdfast.agent.v1.Failure
+	16, // 19: holdfast.agent.v1.AnswerRequest.pool:type_name -> holdfast.agent.v1.PoolStatus
+	5,  // 20: holdfast.agent.v1.Agent.Session:input_type -> holdfast.agent.v1.Hello
+	11, // 21: holdfast.agent.v1.Agent.Report:input_type -> holdfast.agent.v1.ReportRequest
+	19, // 22: holdfast.agent.v1.Agent.Answer:input_type -> holdfast.agent.v1.AnswerRequest
+	2,  // 23: holdfast.agent.v1.Identity.Join:input_type -> holdfast.agent.v1.JoinRequest
+	3,  // 24: holdfast.agent.v1.Identity.Renew:input_type -> holdfast.agent.v1.RenewRequest
+	6,  // 25: holdfast.agent.v1.Agent.Session:output_type -> holdfast.agent.v1.Assignments
+	12, // 26: holdfast.agent.v1.Agent.Report:output_type -> holdfast.agent.v1.ReportReply
+	20, // 27: holdfast.agent.v1.Agent.Answer:output_type -> holdfast.agent.v1.AnswerReply
+	4,  // 28: holdfast.agent.v1.Identity.Join:output_type -> holdfast.agent.v1.Certified
+	4,  // 29: holdfast.agent.v1.Identity.Renew:output_type -> holdfast.agent.v1.Certified
+	25, // [25:30] is the sub-list for method output_type
+	20, // [20:25] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_agentpb_agent_proto_init() }
@@ -1747,6 +1842,7 @@ func file_agentpb_agent_proto_init() {
 	file_agentpb_agent_proto_msgTypes[15].OneofWrappers = []any{
 		(*Ask_CheckPool)(nil),
 		(*Ask_Holders)(nil),
+		(*Ask_RemoveUnknown)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1754,7 +1850,7 @@ func file_agentpb_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agentpb_agent_proto_rawDesc), len(file_agentpb_agent_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -30,6 +30,7 @@ type agent struct {
 	attempts map[model.DefinitionKey]uint32 // failures in a row, of the present assignment
 	settled  map[model.DefinitionKey]bool   // the present assignment was applied once
 	faults   map[model.PoolKey]uint32       // failures in a row
+	removing map[model.DefinitionKey]int    // unknown volumes of that name that are being removed
 
 	heartbeat atomic.Int64 // time.Duration; how often to report at least
 	out       *outbox
@@ -72,6 +73,7 @@ func newAgent(c Config) *agent {
 		attempts: map[model.DefinitionKey]uint32{},
 		settled:  map[model.DefinitionKey]bool{},
 		faults:   map[model.PoolKey]uint32{},
+		removing: map[model.DefinitionKey]int{},
 		out:      newOutbox(),
 		asks:     make(chan struct{}, c.Limits.Asks),
 	}

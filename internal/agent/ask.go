@@ -56,6 +56,12 @@ func (s *session) find(ctx context.Context, ask *agentpb.Ask, answer *agentpb.An
 			return
 		}
 		answer.Holders = clipAll(holders)
+	case *agentpb.Ask_RemoveUnknown:
+		removed, err := s.removeUnknown(ctx, question.RemoveUnknown)
+		answer.Removed = removed
+		if err != nil {
+			answer.Failure = failureOf("remove the volume", err)
+		}
 	default:
 		answer.Failure = failureOf("answer", errs.New(errs.Unsupported, errs.Node, "the agent does not understand the question").
 			Fix("update the agent on node %s", s.cfg.Node))

@@ -30,6 +30,10 @@ type Host interface {
 	// Check tells whether a pool would work on this host, and its space if so. It leaves
 	// nothing behind.
 	Check(ctx context.Context, p Pool) (Space, error)
+
+	// Remove destroys a volume of ours that is in no assignment, unless it is in use. One that
+	// is not there is removed.
+	Remove(ctx context.Context, p Pool, id pool.ID) error
 }
 
 // A Watcher is a Host that notices by itself when something has changed. It is an optional
@@ -75,13 +79,14 @@ type Result struct {
 	Volumes []*agentpb.VolumeStatus // those that exist, by number; the agent's own from now on
 }
 
-// Space is what was seen of a pool, all of it at one time. Amounts are bytes.
+// Space is what was seen of a pool at one time: what Free has, no volume in it takes as well.
+// Amounts are bytes.
 type Space struct {
 	Total       int64
 	Free        int64
-	Allocated   int64  // by the volumes of ours
-	Granularity int64  // volumes are rounded up to multiples of it
-	Snapshots   bool   // the pool can make them
-	Identity    string // the mark that the pool carries; empty for none
-	Volumes     []pool.ID
+	Allocated   int64         // by the volumes of ours
+	Granularity int64         // volumes are rounded up to multiples of it
+	Snapshots   bool          // the pool can make them
+	Identity    string        // the mark that the pool carries; empty for none
+	Volumes     []pool.Volume // of ours, by ID
 }

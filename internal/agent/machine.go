@@ -5,6 +5,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/holdfast-storage/holdfast/api/agentpb"
@@ -111,6 +112,19 @@ func (m *Machine) Check(ctx context.Context, p Pool) (Space, error) {
 	return spaceOf(ctx, d)
 }
 
+// Remove implements Host.
+func (m *Machine) Remove(ctx context.Context, p Pool, id pool.ID) error {
+	d, err := m.driver(p)
+	if err != nil {
+		return err
+	}
+	var absent *pool.NotFoundError
+	if err := d.Remove(ctx, id); err != nil && !errors.As(err, &absent) {
+		return err
+	}
+	return nil
+}
+
 // wish turns w into what the stack is asked for, with the drivers of its pools at hand.
 func (m *Machine) wish(w Want) (stack.Want, error) {
 	if len(w.Layers) != 1 || w.Layers[0] != model.Storage {
@@ -171,10 +185,11 @@ func resultOf(r stack.Result) Result {
 	return result
 }
 
-// spaceOf asks d for all that there is to know of its pool. It is all or nothing: figures of
-// different times do not add up.
+// spaceOf asks d for all that there is to know of its pool. It is all or nothing. Volumes come
+// and go meanwhile: what is free is the less of before and after they were listed, so that
+// nothing counts both as free and as taken by a volume.
 func spaceOf(ctx context.Context, d pool.Driver) (Space, error) {
-	space, err := d.Space(ctx)
+	before, err := d.Space(ctx)
 	if err != nil {
 		return Space{}, err
 	}
@@ -182,7 +197,11 @@ func spaceOf(ctx context.Context, d pool.Driver) (Space, error) {
 	if err != nil {
 		return Space{}, err
 	}
-	s := Space{Total: space.Total, Free: space.Free}
+	after, err := d.Space(ctx)
+	if err != nil {
+		return Space{}, err
+	}
+	s := Space{Total: after.Total, Free: min(before.Free, after.Free), Volumes: volumes}
 	if d, ok := d.(identifier); ok {
 		if s.Identity, err = d.Identity(ctx); err != nil {
 			return Space{}, err
@@ -193,7 +212,6 @@ func spaceOf(ctx context.Context, d pool.Driver) (Space, error) {
 	}
 	for _, v := range volumes {
 		s.Allocated += v.Allocated
-		s.Volumes = append(s.Volumes, v.ID)
 	}
 	return s, nil
 }

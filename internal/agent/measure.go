@@ -45,6 +45,7 @@ func (a *agent) measure(ctx context.Context, k model.PoolKey) next {
 		// made, or destroyed and forgotten, meanwhile.
 		after := a.volumesOf(k)
 		s.UnknownVolumes = unknown(space.Volumes, before, after)
+		s.AssignedAllocated = new(assignedAllocated(space, before, after))
 	}
 	if _, stray := a.set.strays[k]; stray && looked && len(s.GetUnknownVolumes()) == 0 {
 		delete(a.set.strays, k)
@@ -127,13 +128,30 @@ func poolStatus(name string, s *Space, err error) *agentpb.PoolStatus {
 	}
 }
 
-// volumesOf returns the volumes that are assigned to a pool. The caller holds a.mu.
-func (a *agent) volumesOf(k model.PoolKey) map[pool.ID]struct{} {
-	ids := map[pool.ID]struct{}{}
+// assignedAllocated sums what volumes take that were assigned before and after the look, each
+// up to what it was assigned: what it takes beyond that, and what unknown volumes take, was
+// promised to nobody.
+func assignedAllocated(space *Space, before, after map[pool.ID]int64) (sum int64) {
+	for _, v := range space.Volumes {
+		size, assigned := before[v.ID.Fold()]
+		if _, still := after[v.ID.Fold()]; !assigned || !still {
+			continue
+		}
+		if g := max(space.Granularity, 1); size%g != 0 {
+			size += g - size%g
+		}
+		sum += min(v.Allocated, size)
+	}
+	return sum
+}
+
+// volumesOf returns the sizes of the volumes that are assigned to a pool. The caller holds a.mu.
+func (a *agent) volumesOf(k model.PoolKey) map[pool.ID]int64 {
+	ids := map[pool.ID]int64{}
 	for _, r := range a.set.resources {
 		for _, v := range r.GetVolumes() {
 			if poolKey(v.GetPool()) == k {
-				ids[pool.ID{Resource: r.GetName(), Volume: int(v.GetNumber())}.Fold()] = struct{}{}
+				ids[pool.ID{Resource: r.GetName(), Volume: int(v.GetNumber())}.Fold()] = v.GetSize()
 			}
 		}
 	}
@@ -141,16 +159,16 @@ func (a *agent) volumesOf(k model.PoolKey) map[pool.ID]struct{} {
 }
 
 // unknown names the volumes that are in none of the sets.
-func unknown(volumes []pool.ID, sets ...map[pool.ID]struct{}) []string {
+func unknown(volumes []pool.Volume, sets ...map[pool.ID]int64) []string {
 	const most = 10_000
 	var names []string
-	for _, id := range volumes {
-		known := slices.ContainsFunc(sets, func(set map[pool.ID]struct{}) bool {
-			_, in := set[id.Fold()]
+	for _, v := range volumes {
+		known := slices.ContainsFunc(sets, func(set map[pool.ID]int64) bool {
+			_, in := set[v.ID.Fold()]
 			return in
 		})
 		if !known && len(names) < most {
-			names = append(names, clip(id.Name()))
+			names = append(names, clip(v.ID.Name()))
 		}
 	}
 	return names

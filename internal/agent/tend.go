@@ -18,7 +18,7 @@ import (
 func (a *agent) tend(ctx context.Context, k model.DefinitionKey) next {
 	a.mu.Lock()
 	r, confirmed := a.set.resources[k], a.set.confirmed
-	if r == nil || r.GetDestroy() && !confirmed {
+	if r == nil || r.GetDestroy() && !confirmed || a.removing[k] > 0 { // who removes wakes it again
 		a.mu.Unlock()
 		return next{}
 	}

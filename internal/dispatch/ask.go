@@ -53,6 +53,22 @@ func (s *Server) Holders(ctx context.Context, node model.NodeKey, name model.Def
 	return a.GetHolders(), nil
 }
 
+// RemoveUnknown asks the agent of a node to destroy volumes that carry our mark and are in no
+// assignment, named as the pool's status names them. It returns those that are gone, also
+// with an error about others. The errors are those of CheckPool.
+func (s *Server) RemoveUnknown(ctx context.Context, node model.NodeKey, pool model.PoolName, volumes []string) ([]string, error) {
+	a, err := s.ask(ctx, node, &agentpb.Ask{Question: &agentpb.Ask_RemoveUnknown{
+		RemoveUnknown: &agentpb.RemoveUnknown{Pool: string(pool), Volumes: volumes},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	if f := a.GetFailure(); f != nil {
+		return a.GetRemoved(), hostFailed(errs.StoragePool, f, "node %s did not remove all of the volumes from the storage pool %s", node, pool)
+	}
+	return a.GetRemoved(), nil
+}
+
 func hostFailed(object errs.Object, f *agentpb.Failure, format string, args ...any) error {
 	e := errs.New(errs.HostFailed, object, format, args...)
 	if f.GetStep() != "" {

@@ -99,6 +99,38 @@ func TestHoldersAreAskedOfTheAgent(t *testing.T) {
 	})
 }
 
+func TestUnknownVolumesAreRemovedByTheAgent(t *testing.T) {
+	in(t, func(r *rig) {
+		c := r.join("alpha")
+		type gone struct {
+			removed []string
+			err     error
+		}
+		ask := func(a *agentpb.AnswerRequest) gone {
+			answer := make(chan gone, 1)
+			go func() {
+				removed, err := r.server.RemoveUnknown(r.Context(), "alpha", "Fast", []string{"a_00000", "b_00000"})
+				answer <- gone{removed, err}
+			}()
+			synctest.Wait()
+			q := c.next().GetAsks()[0]
+			if q.GetRemoveUnknown().GetPool() != "Fast" || len(q.GetRemoveUnknown().GetVolumes()) != 2 {
+				r.Errorf("%v", q)
+			}
+			a.Id = q.GetId()
+			_ = c.answer(a)
+			return <-answer
+		}
+		if got := ask(&agentpb.AnswerRequest{Removed: []string{"a_00000", "b_00000"}}); got.err != nil || len(got.removed) != 2 {
+			r.Errorf("%+v", got)
+		}
+		got := ask(&agentpb.AnswerRequest{Removed: []string{"a_00000"}, Failure: &agentpb.Failure{Message: "b is in use"}})
+		if !errs.Is(got.err, errs.HostFailed) || len(got.removed) != 1 || !strings.Contains(got.err.Error(), "b is in use") {
+			r.Errorf("%+v", got)
+		}
+	})
+}
+
 func TestAskEndsWithoutAnAnswer(t *testing.T) {
 	for _, c := range []struct {
 		name string

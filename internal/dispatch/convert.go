@@ -99,7 +99,7 @@ func reasonOf(r agentpb.Failure_Reason) observed.Reason {
 
 func poolOf(m *agentpb.PoolStatus) observed.PoolStatus {
 	return observed.PoolStatus{
-		Total: m.Total, Free: m.Free, Allocated: m.Allocated,
+		Total: m.Total, Free: m.Free, Allocated: m.Allocated, Pledged: m.AssignedAllocated,
 		Granularity: m.GetGranularity(), SupportsSnapshots: m.GetSupportsSnapshots(),
 		Faults: m.GetFaults(), Unknown: m.GetUnknownVolumes(),
 	}

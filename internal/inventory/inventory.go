@@ -18,6 +18,9 @@ import (
 type Hosts interface {
 	// CheckPool asks the node whether pool would work there.
 	CheckPool(ctx context.Context, node model.NodeKey, pool schema.Pool) (observed.PoolStatus, error)
+	// RemoveUnknown asks the node to destroy volumes that nothing knows, and returns those that
+	// are gone.
+	RemoveUnknown(ctx context.Context, node model.NodeKey, pool model.PoolName, volumes []string) ([]string, error)
 }
 
 // Inventory is the use cases of nodes, interfaces, pools and settings.

@@ -144,7 +144,8 @@ func (r ResourceStatus) masked() ResourceStatus {
 type PoolStatus struct {
 	Total             *int64
 	Free              *int64
-	Allocated         *int64 // by volumes of the pool, taken together with Free
+	Allocated         *int64 // by all volumes of ours; Free is of the same time, or less
+	Pledged           *int64 // of Allocated: by assigned volumes, each up to its assigned size
 	Granularity       int64
 	SupportsSnapshots bool
 	Faults            []string  // why the pool cannot be used now; none for a healthy one
@@ -155,7 +156,7 @@ type PoolStatus struct {
 
 // masked is p as it reads when it is not current.
 func (p PoolStatus) masked() PoolStatus {
-	p.Total, p.Free, p.Allocated, p.Current = nil, nil, nil, false
+	p.Total, p.Free, p.Allocated, p.Pledged, p.Current = nil, nil, nil, nil, false
 	return p
 }
 
@@ -180,7 +181,7 @@ func equalFailure(a, b *Failure) bool {
 
 // equal leaves out At: the same figures said again are no change.
 func (p PoolStatus) equal(o PoolStatus) bool {
-	return same(p.Total, o.Total) && same(p.Free, o.Free) && same(p.Allocated, o.Allocated) &&
+	return same(p.Total, o.Total) && same(p.Free, o.Free) && same(p.Allocated, o.Allocated) && same(p.Pledged, o.Pledged) &&
 		p.Granularity == o.Granularity && p.SupportsSnapshots == o.SupportsSnapshots &&
 		slices.Equal(p.Faults, o.Faults) && slices.Equal(p.Unknown, o.Unknown)
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/catalog"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
-	"github.com/holdfast-storage/holdfast/internal/placer"
 	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/store"
@@ -41,21 +40,20 @@ func (s *Resources) Autoplace(ctx context.Context, definition string, q PlaceReq
 	if err := catalog.CheckFilter(errs.ResourceDefinition, q.Filter); err != nil {
 		return Placed{}, err
 	}
-	placed, _, err := s.place(ctx, definition, q, layers, nil)
-	return placed, err
+	return s.place(ctx, definition, q, layers, nil)
 }
 
 // place is Autoplace once its request is checked, with nodes to leave out and why.
 func (s *Resources) place(
 	ctx context.Context, definition string, q PlaceRequest, layers []model.Layer, avoid map[model.NodeKey]string,
-) (Placed, placer.Plan, error) {
+) (Placed, error) {
 	p := &placing{birth: s.birth(), avoid: avoid}
 	view := s.Store.Snapshot()
 	if _, err := s.aim(view, definition, q, layers, p); err != nil {
-		return Placed{}, placer.Plan{}, err
+		return Placed{}, err
 	}
 	if err := s.plan(view, p); err != nil {
-		return Placed{}, p.plan, err
+		return Placed{}, err
 	}
 	var out Placed
 	var put []touched
@@ -79,7 +77,7 @@ func (s *Resources) place(
 		return err
 	})
 	if err != nil {
-		return Placed{}, p.plan, err
+		return Placed{}, err
 	}
 	if len(put) == 0 {
 		out.Notices = append(out.Notices, alreadyDeployed(out.Definition.Name, p))
@@ -87,9 +85,9 @@ func (s *Resources) place(
 	ctx, cancel := s.settling(ctx)
 	defer cancel()
 	if failed := notReady("created", out.Definition.Name, s.settle(ctx, rev, idsOf(put))); failed != nil {
-		return Placed{}, p.plan, s.takeBack(ctx, failed, out.Definition, put)
+		return Placed{}, s.takeBack(ctx, failed, out.Definition, put)
 	}
-	return out, p.plan, nil
+	return out, nil
 }
 
 // aim fills in what is to be placed, as the state says it.

@@ -108,7 +108,7 @@ func (s *Resources) provideDisk(ctx context.Context, p presence, layers []model.
 		return Created{}, err
 	}
 	one, never := int32(1), false
-	placed, _, err := s.place(ctx, string(p.definition.Name), PlaceRequest{Filter: model.Filter{
+	placed, err := s.place(ctx, string(p.definition.Name), PlaceRequest{Filter: model.Filter{
 		Nodes: []string{string(p.node.Name)}, AdditionalPlaceCount: &one, DisklessOnRemaining: &never,
 	}}, layers, nil)
 	return Created(placed), err

@@ -75,7 +75,7 @@ func (s *Resources) pool(r store.Reader, p schema.Pool, levels []props.Level) pl
 	seen, _ := s.Observed.Pool(id)
 	out.Granularity = seen.Granularity
 	out.Fault = strings.Join(seen.Faults, "; ")
-	out.Space = space(seen, promisedIn(r, p))
+	out.Space = space(seen, p.SharedSpace != "", promisedIn(r, p))
 	out.Space.FreeRatio = ratio("MaxFreeCapacityOversubscriptionRatio", levels)
 	out.Space.TotalRatio = ratio("MaxTotalCapacityOversubscriptionRatio", levels)
 	out.Throughput, _ = props.Int("Autoplacer/MaxThroughput", levels...)
@@ -85,14 +85,20 @@ func (s *Resources) pool(r store.Reader, p schema.Pool, levels []props.Level) pl
 	return out
 }
 
-// space is what is known of a pool's room: what its agent measured, and what was promised.
-func space(seen observed.PoolStatus, promised int64) placer.Space {
+// space is what is known of a pool's room: what its agent measured, and what was promised. The
+// agent tells the volumes that were promised from those that were not, which take room but
+// redeem no promise. Of a shared space it cannot: those of other nodes are unknown to it.
+func space(seen observed.PoolStatus, shared bool, promised int64) placer.Space {
 	if seen.Total == nil || seen.Free == nil {
 		return placer.Space{Promised: promised}
 	}
 	sp := placer.Space{Known: true, Total: *seen.Total, Free: *seen.Free, Promised: promised}
-	if seen.Allocated != nil {
-		sp.Allocated = *seen.Allocated
+	redeemed := seen.Pledged
+	if shared {
+		redeemed = seen.Allocated
+	}
+	if redeemed != nil {
+		sp.Allocated = *redeemed
 	}
 	return sp
 }

@@ -124,11 +124,10 @@ func TestPromisedSpaceIsNeverPromisedTwice(t *testing.T) {
 	}
 	fits := 0
 	for range tries {
-		switch err := <-failed; {
-		case err == nil:
-			fits++
-		default:
+		if err := <-failed; err != nil {
 			refused(t, err, errs.NotEnough, "not enough space")
+		} else {
+			fits++
 		}
 	}
 	if fits != 20 || r.promised("n1") != 10*gib || r.promised("n2") != 10*gib {
@@ -136,5 +135,49 @@ func TestPromisedSpaceIsNeverPromisedTwice(t *testing.T) {
 	}
 	if n := schema.Definitions.Len(r.Store.Snapshot()); n != fits {
 		t.Errorf("%d definitions", n)
+	}
+}
+
+// TestOrphansTakeRoomAndRedeemNoPromise looks at a thick pool in which an unknown volume lies,
+// while a volume that was promised is not made yet.
+func TestOrphansTakeRoomAndRedeemNoPromise(t *testing.T) {
+	r := start(t, cluster.Options{Nodes: 1, Provider: model.File, PoolSize: 10 * gib})
+	r.group("grp", count(1))
+	r.Agents["n1"].PutVolume(cluster.Pool, "stray", 0, 4*gib)
+	id := model.PoolID{Node: "n1", Pool: cluster.Pool}
+	r.Until(func() bool {
+		p, _ := r.Observed.Pool(id)
+		return len(p.Unknown) == 1 && *p.Allocated == 4*gib && *p.Pledged == 0
+	})
+	room := func() int64 {
+		row, _ := schema.Pools.Get(r.Store.Snapshot(), id)
+		_, room, known := r.Resources.Space(r.Store.Snapshot(), row)
+		if !known {
+			t.Error("the room is not known")
+		}
+		return room
+	}
+	hold := r.Agents["n1"].HoldApplies("vol")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.Resources.Spawn(t.Context(), "grp", resources.NewSpawn{Name: "vol", Sizes: []int64{3 * gib}})
+		ended <- err
+	}()
+	if err := hold.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := room(); got != 3*gib {
+		t.Errorf("%s can be promised while 3 of 6 GiB are", model.FormatSize(got))
+	}
+	hold.Release()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	r.Until(func() bool {
+		p, _ := r.Observed.Pool(id)
+		return *p.Allocated == 7*gib
+	})
+	if got := room(); got != 3*gib {
+		t.Errorf("%s can be promised when 3 of 10 GiB are free", model.FormatSize(got))
 	}
 }

@@ -47,13 +47,15 @@ func TestANewVolumeThatAHostCannotMakeIsTakenBack(t *testing.T) {
 	r := start(t, cluster.Options{Nodes: 2})
 	r.definition("vol", mib)
 	r.create("vol", on("n1", "n2")...)
-	r.Agents["n2"].FailApplies("vol", 1, nil)
+	r.Agents["n2"].FailApplies("vol", -1, nil)
 	_, _, err := r.volume("vol", 2*mib)
 	refused(t, err, errs.HostFailed, "resource vol could not be given the volume on node n2")
 	same(t, "hosts", r.hosts("vol"), "n1/0 1 MiB, n2/0 1 MiB")
-	if _, ok := schema.VolumeDefinitions.Get(r.Store.Snapshot(), model.VolumeDefinitionID{Definition: "vol", Number: 1}); ok {
-		t.Error("the volume definition is still there")
-	}
+	r.Agents["n2"].FailApplies("vol", 0, nil)
+	r.Until(func() bool {
+		_, ok := schema.VolumeDefinitions.Get(r.Store.Snapshot(), model.VolumeDefinitionID{Definition: "vol", Number: 1})
+		return !ok
+	})
 	if n := r.promised("n1") + r.promised("n2"); n != 2*mib {
 		t.Errorf("%d bytes are promised", n)
 	}
@@ -131,9 +133,10 @@ func TestGrowing(t *testing.T) {
 	refused(t, err, errs.Invalid, "volume 0 of vol cannot be made smaller")
 	_, err = r.grow("vol", 7, mib)
 	refused(t, err, errs.NotFound, "resource definition vol has no volume 7")
-	r.Agents["n1"].FailApplies("vol", 1, nil)
+	r.Agents["n1"].FailApplies("vol", -1, nil)
 	_, err = r.grow("vol", 0, 4*mib)
 	refused(t, err, errs.HostFailed, "resource vol could not be grown on node n1", "the node tries again by itself")
+	r.Agents["n1"].FailApplies("vol", 0, nil)
 	r.Until(func() bool { return r.hosts("vol") == "n1/0 4 MiB, n2/0 4 MiB" })
 }
 

@@ -153,15 +153,50 @@ func (h *Host) Measure(ctx context.Context, p agent.Pool) (agent.Space, error) {
 	if err := sim.faulty(p.Name); err != nil {
 		return agent.Space{}, err
 	}
-	return agent.Space{
+	space := agent.Space{
 		Total: sim.total, Free: max(0, sim.total-sim.used), Allocated: sim.used, Granularity: granularity, Snapshots: p.Provider.Thin(),
-		Volumes: slices.SortedFunc(maps.Keys(sim.volumes), pool.ID.Compare),
-	}, nil
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(sim.volumes), pool.ID.Compare) {
+		v := sim.volumes[id]
+		space.Volumes = append(space.Volumes, pool.Volume{ID: id, Size: v.size, Granularity: granularity, Allocated: v.allocated()})
+	}
+	return space, nil
 }
 
 // Check implements agent.Host.
 func (h *Host) Check(ctx context.Context, p agent.Pool) (agent.Space, error) {
 	return h.Measure(ctx, p)
+}
+
+// Remove implements agent.Host.
+func (h *Host) Remove(ctx context.Context, p agent.Pool, id pool.ID) error {
+	h.mu.Lock()
+	g := h.pool(p.Name).gate
+	h.mu.Unlock()
+	if err := g.pass(ctx); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	sim := h.pool(p.Name)
+	if err := sim.faulty(p.Name); err != nil {
+		return err
+	}
+	id = id.Fold()
+	if users := h.trick(id.Resource).holders; len(users) > 0 && sim.volumes[id] != nil {
+		return &pool.InUseError{ID: id, Holders: holdersOf(users)}
+	}
+	sim.remove(id)
+	return nil
+}
+
+// holdersOf is the users of a volume as a pool tells them.
+func holdersOf(users []string) []pool.Holder {
+	list := make([]pool.Holder, len(users))
+	for i, u := range users {
+		list[i] = pool.Holder{Kind: pool.Opened, Name: u, PID: 1}
+	}
+	return list
 }
 
 // Watch implements agent.Watcher.
@@ -229,11 +264,7 @@ func (h *Host) usable(w agent.Want) error {
 		}
 		id := pool.ID{Resource: w.Resource, Volume: int(v.Number)}.Fold()
 		if (w.Destroy || v.Destroy) && len(users) > 0 && p.volumes[id] != nil {
-			e := &pool.InUseError{ID: id}
-			for _, u := range users {
-				e.Holders = append(e.Holders, pool.Holder{Kind: pool.Opened, Name: u, PID: 1})
-			}
-			return e
+			return &pool.InUseError{ID: id, Holders: holdersOf(users)}
 		}
 	}
 	return nil
