@@ -50,8 +50,8 @@ func TestHoldIsGrantedOnlyAfterItWasRecordedAndThenVerified(t *testing.T) {
 		r.lose(nas) // Between the record and the grant.
 		r.open()
 		synctest.Wait()
-		if !a.done || a.err != nil || a.hold.Mount.Same(first.Mount) || r.mounted(nas) != 1 {
-			t.Errorf("acquire ended %v with %v on %v", a.done, a.err, a.hold.Mount)
+		if !a.ended() || a.err != nil || a.hold.Mount.Same(first.Mount) || r.mounted(nas) != 1 {
+			t.Errorf("acquire ended %v with %v on %v", a.ended(), a.err, a.hold.Mount)
 		}
 	})
 }
@@ -65,8 +65,8 @@ func TestCancelledAcquireLeavesNoHold(t *testing.T) {
 				r.waiting(at)
 				a.cancel()
 				synctest.Wait()
-				if !a.done || !errors.Is(a.err, context.Canceled) {
-					t.Fatalf("acquire ended %v with %v", a.done, a.err)
+				if !a.ended() || !errors.Is(a.err, context.Canceled) {
+					t.Fatalf("acquire ended %v with %v", a.ended(), a.err)
 				}
 				if st, _ := r.Inspect(context.Background(), "p"); len(st.Holds) != 0 {
 					t.Errorf("holds %v are left", st.Holds)
@@ -110,8 +110,8 @@ func TestAllWhoWaitForAMountThatFailsGetItsError(t *testing.T) {
 		a, b := r.begin(pool, req("a")), r.begin(pool, req("b"))
 		r.pass("mount", fails(&mount.Error{Fault: mount.Failed, Step: "mount", Source: nas.String(), Code: 32, Stderr: "mount.nfs: access denied by server"}))
 		for _, x := range []*acquired{a, b} {
-			if !x.done || !hold.IsKind(x.err, hold.MountFailed) || !strings.Contains(x.err.Error(), "access denied by server") {
-				t.Errorf("acquire ended %v with %v", x.done, x.err)
+			if !x.ended() || !hold.IsKind(x.err, hold.MountFailed) || !strings.Contains(x.err.Error(), "access denied by server") {
+				t.Errorf("acquire ended %v with %v", x.ended(), x.err)
 			}
 		}
 		// The next one waits for the end of the backoff, and then has a mount of its own.
@@ -126,8 +126,8 @@ func TestAllWhoWaitForAMountThatFailsGetItsError(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		r.pass("mount", does)
-		if !c.done || c.err != nil {
-			t.Errorf("acquire ended %v with %v", c.done, c.err)
+		if !c.ended() || c.err != nil {
+			t.Errorf("acquire ended %v with %v", c.ended(), c.err)
 		}
 	})
 }
@@ -251,14 +251,14 @@ func TestHoldThatIsReleasedWhileItIsAcquiredIsNotGranted(t *testing.T) {
 		r.gateAt("mount")
 		a := r.begin(pool, req("a"))
 		l := r.leave("a")
-		if !a.done || !hold.IsKind(a.err, hold.Released) {
-			t.Errorf("acquire ended %v with %v", a.done, a.err)
+		if !a.ended() || !hold.IsKind(a.err, hold.Released) {
+			t.Errorf("acquire ended %v with %v", a.ended(), a.err)
 		}
 		r.pass("mount", does)
 		r.open()
 		synctest.Wait()
-		if !l.done || l.teardown.Outcome != hold.Done {
-			t.Errorf("release ended %v with %v", l.done, l.teardown)
+		if !l.ended() || l.teardown.Outcome != hold.Done {
+			t.Errorf("release ended %v with %v", l.ended(), l.teardown)
 		}
 	})
 }

@@ -131,13 +131,24 @@ func req(id string) hold.Request {
 type acquired struct {
 	hold   hold.Hold
 	err    error
-	done   bool
+	done   chan struct{} // What is above may be read when it is closed.
 	cancel context.CancelFunc
+}
+
+func (a *acquired) ended() bool { return closed(a.done) }
+
+func closed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
 }
 
 // begin calls Acquire in a goroutine and returns when nothing goes on by itself any more.
 func (r *rig) begin(p hold.Pool, rq hold.Request) *acquired {
-	a := &acquired{}
+	a := &acquired{done: make(chan struct{})}
 	var ctx context.Context
 	ctx, a.cancel = context.WithCancel(context.Background())
 	go func() {
@@ -146,7 +157,7 @@ func (r *rig) begin(p hold.Pool, rq hold.Request) *acquired {
 		if a.err == nil {
 			r.hold(p.Spec.Source, rq.ID)
 		}
-		a.done = true
+		close(a.done)
 	}()
 	synctest.Wait()
 	return a
@@ -167,17 +178,19 @@ func (r *rig) get(p hold.Pool, rq hold.Request) hold.Hold {
 type released struct {
 	teardown hold.Teardown
 	err      error
-	done     bool
+	done     chan struct{} // What is above may be read when it is closed.
 }
 
+func (l *released) ended() bool { return closed(l.done) }
+
 func (r *rig) leave(id string) *released {
-	l := &released{}
+	l := &released{done: make(chan struct{})}
 	for _, s := range []mount.Source{nas, nas2} {
 		r.unhold(s, hold.ID(id))
 	}
 	go func() {
 		l.teardown, l.err = r.Release(context.Background(), hold.ID(id))
-		l.done = true
+		close(l.done)
 	}()
 	synctest.Wait()
 	return l

@@ -102,11 +102,11 @@ func TestWhoeverComesBeforeTheUnmountKeepsIt(t *testing.T) {
 				r.let(c, does)
 				r.open()
 				synctest.Wait()
-				if b.err != nil || !b.done || !b.hold.Mount.Same(first.Mount) || r.happened(hold.Unmounted) != 0 {
-					t.Errorf("acquire ended %v with %v", b.done, b.err)
+				if b.err != nil || !b.ended() || !b.hold.Mount.Same(first.Mount) || r.happened(hold.Unmounted) != 0 {
+					t.Errorf("acquire ended %v with %v", b.ended(), b.err)
 				}
-				if !l.done || l.teardown.Outcome != hold.NotNeeded || l.teardown.Holders != 1 {
-					t.Errorf("release ended %v with %v", l.done, l.teardown)
+				if !l.ended() || l.teardown.Outcome != hold.NotNeeded || l.teardown.Holders != 1 {
+					t.Errorf("release ended %v with %v", l.ended(), l.teardown)
 				}
 				r.want("p", hold.Ready, "b")
 			})
@@ -122,13 +122,13 @@ func TestWhoeverComesDuringTheUnmountGetsANewMount(t *testing.T) {
 		c := r.waiting("unmount")
 		b := r.begin(pool, req("b"))
 		r.want("p", hold.Unmounting, "b")
-		if b.done {
+		if b.ended() {
 			t.Error("a hold was granted during an unmount")
 		}
 		r.let(c, does)
 		synctest.Wait()
-		if !l.done || l.teardown.Outcome != hold.Done {
-			t.Errorf("release ended %v with %v", l.done, l.teardown)
+		if !l.ended() || l.teardown.Outcome != hold.Done {
+			t.Errorf("release ended %v with %v", l.ended(), l.teardown)
 		}
 		if b.err != nil || b.hold.Mount.Same(first.Mount) {
 			t.Errorf("acquire ended with %v", b.err)
@@ -221,14 +221,14 @@ func TestFinderThatHangsKeepsNobodyWaiting(t *testing.T) {
 		l := r.leave("a")
 		r.get(pool, req("b"))
 		synctest.Wait()
-		if !l.done || l.teardown.Outcome != hold.NotNeeded {
-			t.Errorf("release ended %v with %v", l.done, l.teardown)
+		if !l.ended() || l.teardown.Outcome != hold.NotNeeded {
+			t.Errorf("release ended %v with %v", l.ended(), l.teardown)
 		}
 		l = r.leave("b")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if !l.done || l.teardown.Outcome != hold.Deferred || !strings.Contains(l.teardown.Reason, "not answered yet") {
-			t.Errorf("release ended %v with %v", l.done, l.teardown)
+		if !l.ended() || l.teardown.Outcome != hold.Deferred || !strings.Contains(l.teardown.Reason, "not answered yet") {
+			t.Errorf("release ended %v with %v", l.ended(), l.teardown)
 		}
 		libvirt.mu.Lock()
 		if libvirt.asked != 1 {
@@ -258,8 +258,8 @@ func TestMountThatHangsIsAbandoned(t *testing.T) {
 		r.want("p", hold.Mounting, "a")
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if !a.done || !hold.IsKind(a.err, hold.TimedOut) {
-			t.Errorf("acquire ended %v with %v", a.done, a.err)
+		if !a.ended() || !hold.IsKind(a.err, hold.TimedOut) {
+			t.Errorf("acquire ended %v with %v", a.ended(), a.err)
 		}
 		r.want("p", hold.StateUnknown)
 		_, err := r.Acquire(context.Background(), pool, req("b"))
@@ -290,19 +290,19 @@ func TestUnmountThatHangsIsAbandoned(t *testing.T) {
 		b := r.begin(pool, req("b"))
 		time.Sleep(35 * time.Second)
 		synctest.Wait()
-		if !l.done || l.teardown.Outcome != hold.Abandoned {
-			t.Errorf("release ended %v with %v", l.done, l.teardown)
+		if !l.ended() || l.teardown.Outcome != hold.Abandoned {
+			t.Errorf("release ended %v with %v", l.ended(), l.teardown)
 		}
-		if !b.done || !hold.IsKind(b.err, hold.TimedOut) {
-			t.Errorf("acquire ended %v with %v", b.done, b.err)
+		if !b.ended() || !hold.IsKind(b.err, hold.TimedOut) {
+			t.Errorf("acquire ended %v with %v", b.ended(), b.err)
 		}
 		r.want("p", hold.StateUnknown)
 		r.let(c, fails(&mount.Error{Fault: mount.TimedOut, Step: "unmount"}))
 		synctest.Wait()
 		r.want("p", hold.Busy)
 		d := r.begin(pool, req("d"))
-		if !d.done || d.err != nil {
-			t.Errorf("acquire ended %v with %v", d.done, d.err)
+		if !d.ended() || d.err != nil {
+			t.Errorf("acquire ended %v with %v", d.ended(), d.err)
 		}
 	})
 }
@@ -559,8 +559,8 @@ func TestEndOfTheAgentDoesNotWaitForWhatHangs(t *testing.T) {
 			t.Errorf("close: %v after %s", err, time.Since(began))
 		}
 		synctest.Wait()
-		if !a.done || !hold.IsKind(a.err, hold.ShuttingDown) {
-			t.Errorf("acquire ended %v with %v", a.done, a.err)
+		if !a.ended() || !hold.IsKind(a.err, hold.ShuttingDown) {
+			t.Errorf("acquire ended %v with %v", a.ended(), a.err)
 		}
 		r.p.end()
 		r.boot()
