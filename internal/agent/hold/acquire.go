@@ -207,8 +207,8 @@ func (s *source) take(a *ask) {
 	s.holds[r.ID] = h
 	a.joined = h
 	s.asks = append(s.asks, a)
-	saved := h.Hold
-	s.record(Record{Type: HoldAdded, Hold: &saved}, true, func(err error) {
+	saved, spec := h.Hold, s.want
+	s.record(Record{Type: HoldAdded, Hold: &saved, Spec: &spec}, true, func(err error) {
 		if s.holds[r.ID] != h || h.phase != recording {
 			return // It was taken back.
 		}
@@ -240,19 +240,26 @@ func (s *source) left() {
 	}
 }
 
-// deny answers all who wait for a hold with an error. One that was never granted is gone then.
+// deny answers all who wait for a hold with an error. One that was never granted is gone then, also from the journal if that can be written.
 func (s *source) deny(h *held, err error) {
+	var told []*ask
 	s.asks = slices.DeleteFunc(s.asks, func(a *ask) bool {
-		if a.joined != h {
-			return false
+		if a.joined == h {
+			told = append(told, a)
 		}
-		a.reply <- granted{err: err}
-		return true
+		return a.joined == h
 	})
-	if !h.settled() {
-		s.drop(h)
-		s.record(Record{Type: HoldRemoved, ID: h.ID}, false, nil)
+	tell := func(error) {
+		for _, a := range told {
+			a.reply <- granted{err: err}
+		}
 	}
+	if h.settled() {
+		tell(nil)
+		return
+	}
+	s.drop(h)
+	s.record(Record{Type: HoldRemoved, ID: h.ID}, false, tell)
 }
 
 // denyAll answers all who wait with an error made for the pool of each, but those whose holds are not recorded yet: they came too late to be
@@ -265,18 +272,16 @@ func (s *source) denyAll(refusal func(pool string) error) {
 	}
 }
 
-// withdraw is the step of a call of Acquire whose context has ended. A hold that nobody else was told of or waits for is gone afterwards.
+// withdraw is the step of a call of Acquire whose context has ended. A hold that nobody else was told of or waits for is gone afterwards. He does
+// not wait for the journal to say so too: if the process dies before that, the hold is that of a holder who does not know of it.
 func (s *source) withdraw(a *ask) {
 	s.parked = slices.DeleteFunc(s.parked, func(o *ask) bool { return o == a })
-	h := a.joined
-	if h == nil {
-		return
-	}
 	s.asks = slices.DeleteFunc(s.asks, func(o *ask) bool { return o == a })
-	if a.told {
+	h := a.joined
+	if h != nil && a.told {
 		h.claims-- // Nobody has heard it.
 	}
-	if s.holds[h.ID] != h || h.claims > 0 || h.phase == releasing || slices.ContainsFunc(s.asks, func(o *ask) bool { return o.joined == h }) {
+	if h == nil || s.holds[h.ID] != h || h.claims > 0 || h.phase == releasing || slices.ContainsFunc(s.asks, func(o *ask) bool { return o.joined == h }) {
 		return
 	}
 	s.drop(h)

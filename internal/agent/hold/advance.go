@@ -192,7 +192,7 @@ func (s *source) regain() {
 // provide has the source mounted and grants holds on it.
 func (s *source) provide(now time.Time) {
 	if s.at == nil || !s.fit {
-		if s.closing || s.mountTry.waits(now) {
+		if s.closing || s.mountTry.waits(now) || s.want.Source != s.id { // A damaged journal has holds and does not say of what.
 			if !s.inUse() {
 				s.answer(Teardown{Outcome: NotNeeded, Reason: "it is to be mounted always"})
 			}

@@ -4,10 +4,12 @@
 package hold_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -252,11 +254,13 @@ func (p *process) wait(c *call) verdict {
 	}
 }
 
-// calls returns the calls that wait for a verdict.
+// calls returns the calls that wait for a verdict, in an order that does not depend on when they came.
 func (w *world) calls() []*call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Clone(w.pending)
+	return slices.SortedStableFunc(slices.Values(w.pending), func(a, b *call) int {
+		return cmp.Or(strings.Compare(a.what, b.what), strings.Compare(a.source.Device(), b.source.Device()))
+	})
 }
 
 // let gives a waiting call its verdict.

@@ -31,7 +31,7 @@ type Record struct {
 	Time     time.Time    `json:"time"`
 	Hold     *Hold        `json:"hold,omitempty"` // With HoldAdded.
 	ID       ID           `json:"id,omitempty"`   // With HoldRemoved.
-	Spec     *mount.Spec  `json:"spec,omitempty"` // With MountIntent and MountDone.
+	Spec     *mount.Spec  `json:"spec,omitempty"` // With MountIntent and MountDone, and with HoldAdded what was wanted then.
 	Entry    *mount.Entry `json:"entry,omitempty"`
 	Identity string       `json:"identity,omitempty"`
 	Detail   string       `json:"detail,omitempty"`
@@ -57,7 +57,7 @@ type Saved struct {
 
 // image is what the records of a source amount to.
 type image struct {
-	spec     *mount.Spec  // Of the last intent to mount.
+	spec     *mount.Spec  // Of the last intent to mount, or what the first holder wanted.
 	entry    *mount.Entry // Of the mount that was recorded as made and not as unmounted.
 	identity string
 	intent   RecordType // The change that was begun and not recorded as ended. Empty: none.
@@ -71,6 +71,9 @@ func (m *image) apply(r Record) {
 	case HoldAdded:
 		if r.Hold != nil {
 			m.holds[r.Hold.ID] = *r.Hold
+		}
+		if m.spec == nil {
+			m.spec = r.Spec
 		}
 	case HoldRemoved:
 		delete(m.holds, r.ID)
@@ -98,7 +101,7 @@ func (m *image) records(now time.Time) []Record {
 		records = append(records, Record{Type: m.intent, Time: now, Spec: m.spec})
 	}
 	for _, h := range slices.SortedFunc(maps.Values(m.holds), func(a, b Hold) int { return strings.Compare(string(a.ID), string(b.ID)) }) {
-		records = append(records, Record{Type: HoldAdded, Time: now, Hold: &h})
+		records = append(records, Record{Type: HoldAdded, Time: now, Hold: &h, Spec: m.spec})
 	}
 	return records
 }

@@ -147,8 +147,11 @@ func (s *Set) pinAll() []*source {
 }
 
 // Acquire takes a hold on a pool: it mounts the pool's source when that is needed, waits for an unmount that is under way, and returns when
-// the hold is recorded and the mount verified. Acquiring a hold that the same holder already has returns it again. An *Error says why a
-// pool cannot be held; when ctx ends first, the error is ctx's. In both cases there is no hold.
+// the hold is recorded and the mount verified. An *Error says why a pool cannot be held; when ctx ends first, the error is ctx's. In both
+// cases there is no hold.
+//
+// Acquiring a hold that the same holder already has returns it again, and an error leaves it as it was: whoever asks again because the agent was
+// restarted before it answered, and gets an error, releases it to be sure.
 func (s *Set) Acquire(ctx context.Context, p Pool, r Request) (Hold, error) {
 	if err := errors.Join(p.Validate(), r.Validate()); err != nil {
 		return Hold{}, &Error{Kind: Invalid, Pool: p.ID, Err: err}
