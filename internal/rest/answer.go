@@ -54,9 +54,14 @@ func (q *request) refs() []ref {
 		{"netinterface", wire.RefNetIf},
 		{"snapshot", wire.RefSnapshot},
 	} {
-		if name := q.PathValue(p.wildcard); name != "" {
-			refs = append(refs, ref{p.key, name})
+		name := q.PathValue(p.wildcard)
+		if name == "" {
+			continue
 		}
+		if p.key == wire.RefStorPool && q.route.mask&wire.ObjBits == wire.ObjStorPoolDfn {
+			p.key = wire.RefStorPoolDfn
+		}
+		refs = append(refs, ref{p.key, name})
 	}
 	return refs
 }

@@ -155,16 +155,3 @@ func (s *Server) deleteInterface(q *request) (wire.RcList, error) {
 	}
 	return wire.RcList{done(wire.Deleted, "", "network interface %s of node %s deleted", name, node)}, nil
 }
-
-// listNodeConnections lists the pairs of nodes for which something was set. One or both nodes may be named.
-func (s *Server) listNodeConnections(q *request) (body, error) {
-	e, view := s.encoder()
-	rows := schema.NodeConnections.All(view)
-	for _, param := range []string{"node_a", "node_b"} {
-		if name := q.URL.Query().Get(param); name != "" {
-			key := nodeKey(name)
-			rows = where(rows, func(c *schema.NodeConnection) bool { return c.Pair.A == key || c.Pair.B == key })
-		}
-	}
-	return list[schema.NodeConnection]{rows, e.NodeConnection}, nil
-}

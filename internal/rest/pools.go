@@ -4,12 +4,9 @@
 package rest
 
 import (
-	"cmp"
 	"iter"
-	"slices"
 	"strings"
 
-	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/inventory"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/schema"
@@ -114,42 +111,4 @@ func (s *Server) deletePool(q *request) (wire.RcList, error) {
 		return nil, err
 	}
 	return wire.RcList{done(wire.Deleted, "", "storage pool %s on node %s deleted", name, node)}, nil
-}
-
-// poolNames lists the names that pools have, each once: what LINSTOR calls the definition of a pool is no more than that.
-func poolNames(r store.Reader) []schema.Pool {
-	seen := make(map[model.PoolKey]schema.Pool)
-	for p := range schema.Pools.All(r) {
-		if _, ok := seen[p.Name.Key()]; !ok {
-			seen[p.Name.Key()] = p
-		}
-	}
-	names := make([]schema.Pool, 0, len(seen))
-	for _, p := range seen {
-		names = append(names, p)
-	}
-	slices.SortFunc(names, func(a, b schema.Pool) int { return cmp.Compare(a.Name.Key(), b.Name.Key()) })
-	return names
-}
-
-func poolDefinition(p *schema.Pool) wire.StoragePoolDefinition {
-	return wire.StoragePoolDefinition{StoragePoolName: string(p.Name)}
-}
-
-func (s *Server) listPoolDefinitions(q *request) (body, error) {
-	p, err := q.page()
-	if err != nil {
-		return nil, err
-	}
-	return values(pageOf(p, slices.Values(poolNames(s.Store.Snapshot()))), poolDefinition), nil
-}
-
-func (s *Server) getPoolDefinition(q *request) (body, error) {
-	name := q.PathValue("storagepool")
-	for _, p := range poolNames(s.Store.Snapshot()) {
-		if p.Name.Key() == poolKey(name) {
-			return value{poolDefinition(&p)}, nil
-		}
-	}
-	return nil, errs.New(errs.NotFound, errs.StoragePoolDefinition, "no node has a storage pool %s", name)
 }

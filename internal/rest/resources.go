@@ -258,20 +258,3 @@ func (s *Server) modifyVolume(q *request) (wire.RcList, error) {
 	}
 	return q.with(done(wire.Modified, "", "volume %d of resource %s on node %s changed", nr, name, node), notices), nil
 }
-
-func (s *Server) listResourceConnections(q *request) (body, error) {
-	e, view := s.encoder()
-	d, err := schema.FindDefinition(view, q.PathValue("resource"))
-	if err != nil {
-		return nil, err
-	}
-	key := d.Name.Key()
-	rows := schema.ResourceConnections.From(view, model.ResourceConnectionID{Definition: key})
-	return list[schema.ResourceConnection]{func(yield func(schema.ResourceConnection) bool) {
-		for c := range rows {
-			if c.Definition != key || !yield(c) {
-				return
-			}
-		}
-	}, e.ResourceConnection}, nil
-}

@@ -108,20 +108,16 @@ func change(method, path string, tier Tier, mask wire.RetCode, status int, f cha
 	}}
 }
 
-//nolint:unparam // The tier is a column of the table.
 func create(path string, tier Tier, object wire.RetCode, f changer) Route {
 	return change(http.MethodPost, path, tier, wire.OpCreate|object, http.StatusCreated, f)
 }
 
-//nolint:unparam // The tier is a column of the table.
 func modify(path string, tier Tier, object wire.RetCode, f changer) Route {
 	return change(http.MethodPut, path, tier, wire.OpModify|object, http.StatusOK, f)
 }
 
 // remove makes the route of a deletion. When the object itself does not exist, the call succeeds with a warning; when its
 // parent does not, it does not.
-//
-//nolint:unparam // The tier is a column of the table.
 func remove(path string, tier Tier, object wire.RetCode, itself errs.Object, f changer) Route {
 	return change(http.MethodDelete, path, tier, wire.OpDelete|object, http.StatusOK,
 		func(s *Server, q *request) (wire.RcList, error) {

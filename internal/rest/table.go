@@ -84,7 +84,7 @@ func nodeRoutes() []Route {
 		remove(an, Daily, wire.ObjNetIf, errs.NetInterface, (*Server).deleteInterface),
 
 		get("/v1/node-connections", Feature, wire.ObjNodeConn, (*Server).listNodeConnections),
-		planned("PUT", "/v1/node-connections/{node_a}/{node_b}", Feature),
+		modify("/v1/node-connections/{node_a}/{node_b}", Feature, wire.ObjNodeConn, (*Server).modifyNodeConnection),
 	}
 }
 
@@ -107,10 +107,10 @@ func poolRoutes() []Route {
 
 		get(definitions, Feature, wire.ObjStorPoolDfn, (*Server).listPoolDefinitions),
 		get(definition, Rare, wire.ObjStorPoolDfn, (*Server).getPoolDefinition),
-		planned("POST", definitions, Rare),
-		planned("PUT", definition, Rare),
-		planned("DELETE", definition, Rare),
-		none(definitions+"/properties/info", Rare, wire.PropsInfoMap{}),
+		create(definitions, Rare, wire.ObjStorPoolDfn, (*Server).createPoolDefinition),
+		modify(definition, Rare, wire.ObjStorPoolDfn, (*Server).modifyPoolDefinition),
+		remove(definition, Rare, wire.ObjStorPoolDfn, errs.StoragePoolDefinition, (*Server).deletePoolDefinition),
+		get(definitions+"/properties/info", Rare, wire.ObjStorPoolDfn, (*Server).poolDefinitionInfo),
 
 		planned("GET", "/v1/physical-storage", Daily),
 		planned("GET", "/v1/physical-storage/{node}", Daily),
@@ -226,8 +226,8 @@ func resourceRoutes() []Route {
 
 		get(connections, Feature, wire.ObjRscConn, (*Server).listResourceConnections),
 		get(definition+"/resources-connections", Feature, wire.ObjRscConn, (*Server).listResourceConnections), // as golinstor spells it
-		planned("GET", connections+"/{node_a}/{node_b}", Feature),
-		planned("PUT", connections+"/{node_a}/{node_b}", Feature),
+		get(connections+"/{node_a}/{node_b}", Feature, wire.ObjRscConn, (*Server).getResourceConnection),
+		modify(connections+"/{node_a}/{node_b}", Feature, wire.ObjRscConn, (*Server).modifyResourceConnection),
 		get(connections+"/properties/info", Rare, wire.ObjRscConn, propsInfo(props.ResourceConnection)),
 	}
 }

@@ -28,7 +28,7 @@ func (e *Encoder) writeDefinition(b *Buffer, d *schema.Definition, withVolumes b
 	b.flags(deleteFlag(d.Deleting))
 	e.definitionLayers(b, d)
 	b.optional("uuid", d.UUID)
-	b.text("resource_group_name", e.group(d.Group))
+	b.text("resource_group_name", e.groupOf(d.Group).name)
 	if withVolumes {
 		first := true
 		for v := range schema.VolumesOf(e.rows, d.Name.Key()) {

@@ -27,9 +27,10 @@ type Encoder struct {
 
 	nodes      map[model.NodeKey]node
 	pools      map[model.PoolID]pool
-	groups     map[model.GroupKey]string
+	groups     map[model.GroupKey]group
 	secrets    map[string]bool // by property key
 	ports      ports
+	cluster    *model.Props
 	definition *definition // the one that was needed last: lists name each many times in a row
 }
 
@@ -40,7 +41,7 @@ func New(rows store.Reader, seen *observed.State) *Encoder {
 		seen:    seen,
 		nodes:   make(map[model.NodeKey]node),
 		pools:   make(map[model.PoolID]pool),
-		groups:  make(map[model.GroupKey]string),
+		groups:  make(map[model.GroupKey]group),
 		secrets: make(map[string]bool),
 	}
 }
@@ -50,6 +51,8 @@ type node struct {
 	name    string
 	offline bool     // so that nothing is heard of what lies there
 	leaving []string // the flags of a node that is evicted or evacuated, which its replicas have, too
+	props   model.Props
+	listed  bool // as isListed says
 }
 
 // node returns the node of a key. One that is not in the view shows its key and counts as offline.
@@ -59,7 +62,7 @@ func (e *Encoder) node(key model.NodeKey) node {
 	}
 	n := node{name: string(key), offline: e.seen.Node(key).Connection == observed.Offline}
 	if row, ok := schema.Nodes.Get(e.rows, key); ok {
-		n.name, n.leaving = string(row.Name), leavingFlags(&row)
+		n.name, n.leaving, n.props, n.listed = string(row.Name), leavingFlags(&row), row.Props, isListed(row.Props)
 	}
 	e.nodes[key] = n
 	return n
@@ -81,6 +84,9 @@ func leavingFlags(n *schema.Node) []string {
 type pool struct {
 	name     string
 	provider wire.ProviderKind
+	props    model.Props
+	common   model.Props // that all pools of the name have
+	listed   bool        // as isListed says
 }
 
 func (e *Encoder) pool(id model.PoolID) pool {
@@ -89,22 +95,29 @@ func (e *Encoder) pool(id model.PoolID) pool {
 	}
 	p := pool{name: string(id.Pool)}
 	if row, ok := schema.Pools.Get(e.rows, id); ok {
-		p = pool{name: string(row.Name), provider: wire.ProviderKind(row.Provider)}
+		p = pool{name: string(row.Name), provider: wire.ProviderKind(row.Provider), props: row.Props, common: schema.PropsOfPools(e.rows, id.Pool)}
+		p.listed = isListed(p.props) || isListed(p.common)
 	}
 	e.pools[id] = p
 	return p
 }
 
-func (e *Encoder) group(key model.GroupKey) string {
-	if name, ok := e.groups[key]; ok {
-		return name
+// group is what bodies about other objects need of a group.
+type group struct {
+	name  string
+	props model.Props
+}
+
+func (e *Encoder) groupOf(key model.GroupKey) group {
+	if g, ok := e.groups[key]; ok {
+		return g
 	}
-	name := string(key)
+	g := group{name: string(key)}
 	if row, ok := schema.Groups.Get(e.rows, key); ok {
-		name = string(row.Name)
+		g = group{string(row.Name), row.Props}
 	}
-	e.groups[key] = name
-	return name
+	e.groups[key] = g
+	return g
 }
 
 // definition is what bodies about replicas need of their definition.
@@ -113,6 +126,7 @@ type definition struct {
 	row     schema.Definition
 	layers  []model.Layer
 	volumes []schema.VolumeDefinition
+	listed  bool // as isListed says, with the group and the cluster
 }
 
 // volume returns the volume definition of a number, nil when there is none.
@@ -141,6 +155,7 @@ func (e *Encoder) definitionOf(key model.DefinitionKey) *definition {
 	for v := range schema.VolumesOf(e.rows, key) {
 		d.volumes = append(d.volumes, v)
 	}
+	d.listed = isListed(row.Props) || isListed(e.groupOf(row.Group).props) || isListed(e.settings())
 	e.definition = d
 	return d
 }

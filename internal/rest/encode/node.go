@@ -122,7 +122,19 @@ func netInterface(i *schema.NetInterface) wire.NetInterface {
 	return out
 }
 
-// NodeConnection shows what is set for the connections of two nodes: a [wire.NodeConnection].
-func (e *Encoder) NodeConnection(b *Buffer, c *schema.NodeConnection) {
-	b.Value(wire.NodeConnection{NodeA: e.node(c.Pair.A).name, NodeB: e.node(c.Pair.B).name, Props: e.properties(c.Props)})
+// NodeConnection returns what shows what is set for the connections of two nodes, a [wire.NodeConnection] each. The first node
+// of a pair is the given one, where it is one of them.
+func (e *Encoder) NodeConnection(first model.NodeKey) func(*Buffer, *schema.NodeConnection) {
+	return func(b *Buffer, c *schema.NodeConnection) {
+		a, z := e.ends(c.Pair, first)
+		b.Value(wire.NodeConnection{NodeA: a, NodeB: z, Props: e.properties(c.Props)})
+	}
+}
+
+// ends names the nodes of a pair, the given one first.
+func (e *Encoder) ends(p model.NodePairID, first model.NodeKey) (a, b string) {
+	if p.B == first {
+		p.A, p.B = p.B, p.A
+	}
+	return e.node(p.A).name, e.node(p.B).name
 }

@@ -94,3 +94,8 @@ func roundedDown(bytes *int64) *wire.SizeKiB {
 	size := wire.RoundDown(*bytes)
 	return &size
 }
+
+// PoolDefinition shows what the pools of one name have in common: a [wire.StoragePoolDefinition].
+func (e *Encoder) PoolDefinition(b *Buffer, d *schema.PoolDefinition) {
+	b.Value(wire.StoragePoolDefinition{StoragePoolName: string(d.Name), Props: e.properties(d.Props)})
+}

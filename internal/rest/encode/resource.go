@@ -25,19 +25,21 @@ func (e *Encoder) replica(r *schema.Resource) replica {
 	return x
 }
 
-// Resource shows a replica without its volumes: a [wire.Resource].
+// Resource shows a replica without its volumes, with all properties that hold for it and where they come from: a
+// [wire.Resource].
 func (e *Encoder) Resource(b *Buffer, r *schema.Resource) {
 	x := e.replica(r)
 	b.Open('{')
-	e.writeResource(b, &x)
+	e.writeResource(b, &x, e.effectiveProps(&x))
 	b.Close('}')
 }
 
-// ResourceWithVolumes shows a replica with its volumes: a [wire.ResourceWithVolumes].
+// ResourceWithVolumes shows a replica with its volumes: a [wire.ResourceWithVolumes]. Of the properties that hold for it, it has
+// those that clients look for in the long lists that it is made for.
 func (e *Encoder) ResourceWithVolumes(b *Buffer, r *schema.Resource) {
 	x := e.replica(r)
 	b.Open('{')
-	e.writeResource(b, &x)
+	e.writeResource(b, &x, e.listedProps(&x))
 	if len(r.Volumes) > 0 {
 		b.under("volumes", '[')
 		for i := range r.Volumes {
@@ -48,10 +50,13 @@ func (e *Encoder) ResourceWithVolumes(b *Buffer, r *schema.Resource) {
 	b.Close('}')
 }
 
-func (e *Encoder) writeResource(b *Buffer, x *replica) {
+func (e *Encoder) writeResource(b *Buffer, x *replica, holding wire.EffectiveProperties) {
 	b.text("name", string(x.of.row.Name))
 	b.text("node_name", x.node.name)
 	e.props(b, x.row.Props, e.poolProp(x))
+	if len(holding) > 0 {
+		b.member("effective_props", holding)
+	}
 	b.flags(x.flags())
 	b.key("layer_object")
 	writeLayers(b, x, x.of.layers)
@@ -168,7 +173,11 @@ func (e *Encoder) Synced(r *schema.Resource) bool {
 	return true
 }
 
-// ResourceConnection shows what is set for the connection of two replicas: a [wire.ResourceConnection].
-func (e *Encoder) ResourceConnection(b *Buffer, c *schema.ResourceConnection) {
-	b.Value(wire.ResourceConnection{NodeA: e.node(c.Pair.A).name, NodeB: e.node(c.Pair.B).name, Props: e.properties(c.Props)})
+// ResourceConnection returns what shows what is set for the connection of two replicas, a [wire.ResourceConnection] each. The
+// first node of a pair is the given one, where it is one of them.
+func (e *Encoder) ResourceConnection(first model.NodeKey) func(*Buffer, *schema.ResourceConnection) {
+	return func(b *Buffer, c *schema.ResourceConnection) {
+		a, z := e.ends(c.Pair, first)
+		b.Value(wire.ResourceConnection{NodeA: a, NodeB: z, Props: e.properties(c.Props)})
+	}
 }
