@@ -1,7 +1,9 @@
 // Copyright The Holdfast Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package telemetry sets up what the programs say about themselves: structured logs.
+// Package telemetry sets up what the programs say about themselves, the same way in all of
+// them: structured logs, and the metrics of a process and its runtime. What a program measures
+// beyond that it registers itself. Nothing here keeps state of its own.
 package telemetry
 
 import (
@@ -10,8 +12,8 @@ import (
 	"log/slog"
 )
 
-// Logger returns a logger that writes to w. The level is debug, info, warn or error, the
-// format text or json.
+// Logger returns a logger that writes to w. The level is debug, info, warn or error, in any
+// case, the format text or json.
 func Logger(w io.Writer, level, format string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {

@@ -21,7 +21,8 @@ func Registry() *prometheus.Registry {
 	return r
 }
 
-// Handler serves the metrics of a registry in Prometheus' text form.
+// Handler serves the metrics of a registry to Prometheus, in the form that it asks for. A
+// metric that cannot be gathered is left out; the others are served.
 func Handler(r *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }
