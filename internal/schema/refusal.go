@@ -63,7 +63,7 @@ func refusal(r store.Reader, err error) error {
 	case errors.As(err, &aside):
 		n := nounOf(aside.Aside.Collection)
 		return errs.New(errs.Exists, n.object, "%s is in the database but cannot be read", n.named(r, aside.Aside.Key)).
-			Because("%s", aside.Aside.Reason).Fix("see holdfast db check").Wrap(err)
+			Because("%s", aside.Aside.Reason).Fix("restore the database from a backup, or ask for help with this row").Wrap(err)
 	default:
 		return err
 	}
