@@ -8,10 +8,12 @@ import (
 	"strings"
 )
 
-// InUseError says that a volume was left as it is because someone uses it.
+// InUseError says that a volume, or a snapshot of it, was left as it is because someone uses it.
 type InUseError struct {
-	ID      ID
-	Holders []Holder // At least one.
+	ID       ID
+	Snapshot string   // Empty for the volume itself.
+	Holders  []Holder // At least one.
+	Detail   string   // What use forbids, and what to do; may be empty.
 }
 
 func (e *InUseError) Error() string {
@@ -19,7 +21,19 @@ func (e *InUseError) Error() string {
 	for i, h := range e.Holders {
 		names[i] = h.String()
 	}
-	return fmt.Sprintf("volume %s is in use: %s", e.ID, strings.Join(names, ", "))
+	text := fmt.Sprintf("%s is in use: %s", describe(e.ID, e.Snapshot), strings.Join(names, ", "))
+	if e.Detail != "" {
+		text += "; " + e.Detail
+	}
+	return text
+}
+
+// describe names a volume or a snapshot of it.
+func describe(id ID, snapshot string) string {
+	if snapshot == "" {
+		return "volume " + id.String()
+	}
+	return fmt.Sprintf("snapshot %s of volume %s", snapshot, id)
 }
 
 // NoSpaceError says that a pool has not enough room. Amounts are bytes.
@@ -34,28 +48,49 @@ func (e *NoSpaceError) Error() string {
 	return fmt.Sprintf("pool %s has not enough room: %d bytes asked, %d of %d free", e.Pool, e.Asked, e.Free, e.Total)
 }
 
-// NotFoundError says that a volume surely does not exist or, when ID is zero, that this host has no such pool.
+// NotFoundError says that a volume, or a snapshot of it, surely does not exist or, when ID is zero, that this host has no such pool. What is
+// to be copied and is NEW counts as absent.
 type NotFoundError struct {
-	Pool string
-	ID   ID
+	Pool     string
+	ID       ID
+	Snapshot string // Empty for the volume itself.
 }
 
 func (e *NotFoundError) Error() string {
 	if e.ID == (ID{}) {
 		return fmt.Sprintf("this host has no pool %s", e.Pool)
 	}
-	return fmt.Sprintf("pool %s has no volume %s", e.Pool, e.ID)
+	return fmt.Sprintf("pool %s has no %s", e.Pool, describe(e.ID, e.Snapshot))
 }
 
-// ExistsError says that a finished volume stands where a new one was to be made. It was not touched.
+// ExistsError says that a finished volume or snapshot stands where a new one was to be made. It was not touched.
 type ExistsError struct {
-	Pool string
-	ID   ID
-	Size int64 // Of the volume that exists, in bytes.
+	Pool     string
+	ID       ID
+	Snapshot string // Empty for the volume itself.
+	Size     int64  // Of what exists, in bytes.
 }
 
 func (e *ExistsError) Error() string {
-	return fmt.Sprintf("pool %s already has a finished volume %s of %d bytes", e.Pool, e.ID, e.Size)
+	return fmt.Sprintf("pool %s already has a finished %s of %d bytes", e.Pool, describe(e.ID, e.Snapshot), e.Size)
+}
+
+// ChangedError says that a volume was written while it was copied. The copy would have mixed moments, so nothing was kept of it.
+type ChangedError struct {
+	ID      ID
+	Holders []Holder // Who may have written, as far as it is known.
+}
+
+func (e *ChangedError) Error() string {
+	names := make([]string, len(e.Holders))
+	for i, h := range e.Holders {
+		names[i] = h.String()
+	}
+	by := ""
+	if len(names) > 0 {
+		by = " (" + strings.Join(names, ", ") + ")"
+	}
+	return fmt.Sprintf("volume %s was written while it was copied%s, and its pool cannot copy it in one instant: stop the writers, or use a pool on XFS or Btrfs", e.ID, by)
 }
 
 // LostError says that others removed a volume from under its device. Nothing was touched.
@@ -73,12 +108,15 @@ func (e *LostError) Error() string {
 type SizeError struct {
 	Asked int64 // Bytes.
 	Limit int64 // The largest size that was possible, in bytes; zero when it is not known.
+	Least int64 // What the volume is to hold, in bytes, when that is more than what was asked; else zero.
 }
 
 func (e *SizeError) Error() string {
 	switch {
 	case e.Asked <= 0:
 		return fmt.Sprintf("a volume of %d bytes cannot be made: give a size above zero", e.Asked)
+	case e.Least > 0:
+		return fmt.Sprintf("a volume of %d bytes cannot hold a copy of %d bytes: give at least that size", e.Asked, e.Least)
 	case e.Limit > 0:
 		return fmt.Sprintf("a volume of %d bytes cannot be made: the pool's largest is %d", e.Asked, e.Limit)
 	}

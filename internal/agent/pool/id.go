@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	maxResourceLen = 48    // What the API admits.
-	maxVolume      = 65534 // Likewise.
-	volumeDigits   = 5
+	maxNameLen   = 48    // What the API admits.
+	maxVolume    = 65534 // Likewise.
+	volumeDigits = 5
 )
 
 // ID names one volume: a resource and the volume's number in it. IDs that differ only in the case of letters name the same volume.
@@ -26,13 +26,18 @@ func (id ID) Validate() error {
 	if id.Volume < 0 || id.Volume > maxVolume {
 		return fmt.Errorf("volume number %d of resource %q is out of range: use 0 to %d", id.Volume, id.Resource, maxVolume)
 	}
-	if n := len(id.Resource); n == 0 || n > maxResourceLen {
-		return fmt.Errorf("resource name %q has %d bytes: use 1 to %d", id.Resource, n, maxResourceLen)
+	return validateName("resource", id.Resource)
+}
+
+// validateName refuses what is not the name of a resource or snapshot.
+func validateName(noun, name string) error {
+	if n := len(name); n == 0 || n > maxNameLen {
+		return fmt.Errorf("%s name %q has %d bytes: use 1 to %d", noun, name, n, maxNameLen)
 	}
-	for i, c := range []byte(id.Resource) {
+	for i, c := range []byte(name) {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
 		if !letter && (i == 0 || c != '-' && (c < '0' || c > '9')) {
-			return fmt.Errorf("resource name %q: %q is not allowed at byte %d: use letters, digits, '_' and '-', and begin with a letter or '_'", id.Resource, c, i)
+			return fmt.Errorf("%s name %q: %q is not allowed at byte %d: use letters, digits, '_' and '-', and begin with a letter or '_'", noun, name, c, i)
 		}
 	}
 	return nil

@@ -51,6 +51,7 @@ type Volume struct {
 	Allocated   int64  // Bytes of the pool that the volume really takes.
 	New         bool   // Created and not finished.
 	Lost        bool   // Others removed what is under the device. Its content can be read from there until Close or Remove, which are all that it is good for.
+	RolledBack  string // Token of its last roll-back. Empty when it never was.
 	Device      Device // Zero while the volume is not open. After a crash in the midst of Grow it may be smaller than the volume; Open corrects that.
 }
 
