@@ -97,6 +97,7 @@ func newClusterAt(t *testing.T, now func() time.Time) *cluster {
 	c.server = &rest.Server{
 		Store: st, Observed: c.seen, Catalog: cat, Resources: use,
 		Inventory: &inventory.Inventory{Store: st, Observed: c.seen, Hosts: hosts, NewID: ids},
+		Setup:     rest.Setup{Database: "memory:", Listen: "[::]:3370", LogLevel: new(slog.LevelVar)},
 		Build:     rest.Build{Version: "1.34.0", Commit: "abc", Time: "2026-01-02T03:04:05Z"},
 		Measure:   func(m rest.Measurement) { c.measured <- m },
 		Now:       now,

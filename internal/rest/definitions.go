@@ -15,11 +15,10 @@ import (
 )
 
 func (s *Server) listDefinitions(q *request) (body, error) {
-	p, err := q.page()
+	p, e, view, err := s.paged(q)
 	if err != nil {
 		return nil, err
 	}
-	e, view := s.encoder()
 	rows := chosen(view, schema.Definitions, q.names("resource_definitions"), definitionKey)
 	rows = matching(rows, q.names("props"), func(d *schema.Definition) model.Props { return d.Props })
 	show := e.Definition
@@ -105,11 +104,10 @@ func deleted(notices []errs.Notice, what string) wire.Rc {
 }
 
 func (s *Server) listVolumeDefinitions(q *request) (body, error) {
-	p, err := q.page()
+	p, e, view, err := s.paged(q)
 	if err != nil {
 		return nil, err
 	}
-	e, view := s.encoder()
 	d, err := schema.FindDefinition(view, q.PathValue("resource"))
 	if err != nil {
 		return nil, err

@@ -12,11 +12,10 @@ import (
 )
 
 func (s *Server) listGroups(q *request) (body, error) {
-	p, err := q.page()
+	p, e, view, err := s.paged(q)
 	if err != nil {
 		return nil, err
 	}
-	e, view := s.encoder()
 	rows := chosen(view, schema.Groups, q.names("resource_groups"), groupKey)
 	rows = matching(rows, q.names("props"), func(g *schema.Group) model.Props { return g.Props })
 	return list[schema.Group]{pageOf(p, rows), e.Group}, nil
@@ -78,11 +77,10 @@ func (s *Server) deleteGroup(q *request) (wire.RcList, error) {
 }
 
 func (s *Server) listVolumeGroups(q *request) (body, error) {
-	p, err := q.page()
+	p, e, view, err := s.paged(q)
 	if err != nil {
 		return nil, err
 	}
-	e, view := s.encoder()
 	g, err := schema.FindGroup(view, q.PathValue("resource_group"))
 	if err != nil {
 		return nil, err

@@ -139,7 +139,7 @@ func TestValuesThatCannotBeAccepted(t *testing.T) {
 		{"POST", "/v1/resource-groups", `{"name":"g1","props":{"No/Such":"1"}}`, 500, wire.FailInvldProp},
 		{"PUT", "/v1/key-value-store/" + long, `{"override_props":{"a":"b"}}`, 500, wire.FailInvldKVSName},
 		{"POST", "/v1/resource-definitions/r1/resources/n1", `{"resource":{"flags":["NVME_INITIATOR"]}}`, 500, wire.FailInvldRequest},
-		{"PUT", "/v1/resource-definitions/r1/resources/n1", `{"drbd_client":true}`, 500, wire.FailInvldRequest},
+		{"PUT", "/v1/resource-definitions/r1/resources/n1", `{"drbd_client":true,"drbd_tiebreaker":true}`, 500, wire.FailInvldRequest},
 		{"GET", "/v1/nodes?limit=many", "", 400, wire.APICallParseError},
 		{"GET", "/v1/nodes?limit=1&offset=99999999999999", "", 400, wire.APICallParseError},
 	} {

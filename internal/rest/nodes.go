@@ -13,11 +13,10 @@ import (
 )
 
 func (s *Server) listNodes(q *request) (body, error) {
-	p, err := q.page()
+	p, e, view, err := s.paged(q)
 	if err != nil {
 		return nil, err
 	}
-	e, view := s.encoder()
 	rows := chosen(view, schema.Nodes, q.names("nodes"), nodeKey)
 	rows = matching(rows, q.names("props"), func(n *schema.Node) model.Props { return n.Props })
 	return list[schema.Node]{pageOf(p, rows), e.Node}, nil
@@ -91,11 +90,10 @@ func newInterface(b wire.NetInterfaceCreate) inventory.NewInterface {
 }
 
 func (s *Server) listInterfaces(q *request) (body, error) {
-	p, err := q.page()
+	p, e, view, err := s.paged(q)
 	if err != nil {
 		return nil, err
 	}
-	e, view := s.encoder()
 	n, err := schema.FindNode(view, q.PathValue("node"))
 	if err != nil {
 		return nil, err

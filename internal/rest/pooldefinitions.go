@@ -12,11 +12,10 @@ import (
 )
 
 func (s *Server) listPoolDefinitions(q *request) (body, error) {
-	p, err := q.page()
+	p, e, view, err := s.paged(q)
 	if err != nil {
 		return nil, err
 	}
-	e, view := s.encoder()
 	return list[schema.PoolDefinition]{pageOf(p, slices.Values(schema.PoolDefinitionsOf(view))), e.PoolDefinition}, nil
 }
 

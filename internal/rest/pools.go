@@ -23,11 +23,10 @@ func (s *Server) listPools(q *request) (body, error) {
 }
 
 func (s *Server) pools(q *request, nodes []string) (body, error) {
-	p, err := q.page()
+	p, e, view, err := s.paged(q)
 	if err != nil {
 		return nil, err
 	}
-	e, view := s.encoder()
 	rows := poolRows(view, nodes, q.names("storage_pools"))
 	rows = matching(rows, q.names("props"), func(p *schema.Pool) model.Props { return p.Props })
 	return list[schema.Pool]{pageOf(p, rows), e.Pool}, nil

@@ -5,13 +5,13 @@ package rest
 
 import (
 	"cmp"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/resources"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/store"
@@ -20,11 +20,10 @@ import (
 
 // viewResources lists the replicas of all definitions, with their volumes.
 func (s *Server) viewResources(q *request) (body, error) {
-	p, err := q.page()
+	p, e, view, err := s.paged(q)
 	if err != nil {
 		return nil, err
 	}
-	e, view := s.encoder()
 	rows := resourceRows(view, q.names("nodes"), q.names("resources"), q.names("storage_pools"))
 	rows = matching(rows, q.names("props"), func(r *schema.Resource) model.Props { return r.Props })
 	return list[schema.Resource]{pageOf(p, rows), e.ResourceWithVolumes}, nil
@@ -91,11 +90,10 @@ func sorted(rows []schema.Resource) iter.Seq[schema.Resource] {
 }
 
 func (s *Server) listResources(q *request) (body, error) {
-	p, err := q.page()
+	p, e, view, err := s.paged(q)
 	if err != nil {
 		return nil, err
 	}
-	e, view := s.encoder()
 	d, err := schema.FindDefinition(view, q.PathValue("resource"))
 	if err != nil {
 		return nil, err
@@ -143,20 +141,7 @@ func (s *Server) makeResources(q *request, asked []wire.ResourceCreate) (wire.Rc
 	if err != nil {
 		return q.notices(made.Notices), err
 	}
-	var l wire.RcList
-	for _, p := range made.Placed {
-		l = append(l, wire.NewRc(wire.Created, fmt.Sprintf("resource %s created on node %s", made.Definition.Name, p.Node)).
-			WithDetails(kindText(p)).WithRef(wire.RefNode, string(p.Node)))
-	}
-	return append(l, q.notices(made.Notices)...), nil
-}
-
-// kindText says what part a new replica has, and where its data lies.
-func kindText(p resources.Placement) string {
-	if p.Kind == schema.Diskful {
-		return "Storage pool: " + string(p.Pool)
-	}
-	return "Without storage (" + string(p.Kind) + ")"
+	return append(createdReplicas(made), q.notices(made.Notices)...), nil
 }
 
 func newResource(a wire.ResourceCreate) (resources.NewResource, error) {
@@ -190,12 +175,14 @@ func (s *Server) modifyResource(q *request) (wire.RcList, error) {
 	if err := q.decode(&b); err != nil {
 		return nil, err
 	}
-	name, node := q.PathValue("resource"), q.PathValue("node")
-	if b.DrbdClient != nil || b.DrbdTiebreaker != nil {
-		return nil, errs.New(errs.Unsupported, errs.Resource, "the part of resource %s on node %s cannot be changed yet", name, node).
-			About(errs.Flag).Fix("leave drbd_client and drbd_tiebreaker out; delete the resource and create it as it shall be")
+	name, node, change := q.PathValue("resource"), q.PathValue("node"), propsChange(b.PropsModify)
+	if err := props.Check(props.Resource, change); err != nil {
+		return nil, err // Before anything else of the request was done.
 	}
-	notices, err := s.Resources.ModifyResource(q.Context(), name, node, propsChange(b.PropsModify))
+	if err := s.setPart(q, b.DrbdTiebreaker, b.DrbdClient); err != nil {
+		return nil, err
+	}
+	notices, err := s.Resources.ModifyResource(q.Context(), name, node, change)
 	if err != nil {
 		return nil, err
 	}
@@ -212,11 +199,10 @@ func (s *Server) deleteResource(q *request) (wire.RcList, error) {
 }
 
 func (s *Server) listVolumes(q *request) (body, error) {
-	p, err := q.page()
+	p, e, view, err := s.paged(q)
 	if err != nil {
 		return nil, err
 	}
-	e, view := s.encoder()
 	r, err := schema.FindResource(view, q.PathValue("resource"), q.PathValue("node"))
 	if err != nil {
 		return nil, err

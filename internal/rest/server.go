@@ -27,6 +27,7 @@ type Server struct {
 	Resources *resources.Resources
 
 	Build   Build
+	Setup   Setup
 	Log     *slog.Logger      // nil: nothing is logged
 	Now     func() time.Time  // nil: time.Now
 	Measure func(Measurement) // called once for each request, when it was answered; nil: not at all
@@ -35,6 +36,7 @@ type Server struct {
 	buffers sync.Pool         // of *[]byte
 	gzips   sync.Pool         // of *gzip.Writer
 	numbers requestNumbers    // of requests, for the log
+	walks   walks             // of lists that are read in pages
 }
 
 // Build says what program this is.

@@ -24,8 +24,8 @@ func controllerRoutes() []Route {
 		drop(settings+"/{key...}", Daily, wire.ObjCtrlConf, (*Server).deleteControllerProp),
 		get(settings+"/info", Rare, wire.ObjCtrlConf, propsInfo(props.Controller)),
 		get(settings+"/info/all", Rare, wire.ObjCtrlConf, (*Server).allPropsInfo),
-		planned("GET", "/v1/controller/config", Feature),
-		planned("PUT", "/v1/controller/config", Feature),
+		get("/v1/controller/config", Feature, wire.ObjCtrlConf, (*Server).controllerConfig),
+		modify("/v1/controller/config", Feature, wire.ObjCtrlConf, (*Server).modifyControllerConfig),
 		planned("POST", "/v1/controller/backup/db", Rare),
 		planned("POST", "/v1/controller/database/export", Feature),
 		planned("POST", "/v1/controller/auth/initialize-token-auth", Feature),
@@ -44,7 +44,7 @@ func controllerRoutes() []Route {
 		get("/v1/stats/error-reports", Feature, 0, (*Server).countReports),
 		planned("GET", "/v1/sos-report", Feature),
 		planned("GET", "/v1/sos-report/download", Feature),
-		planned("GET", "/v1/space-report", Feature),
+		get("/v1/space-report", Feature, 0, (*Server).spaceReport),
 	}
 }
 
@@ -112,9 +112,10 @@ func poolRoutes() []Route {
 		remove(definition, Rare, wire.ObjStorPoolDfn, errs.StoragePoolDefinition, (*Server).deletePoolDefinition),
 		get(definitions+"/properties/info", Rare, wire.ObjStorPoolDfn, (*Server).poolDefinitionInfo),
 
-		planned("GET", "/v1/physical-storage", Daily),
-		planned("GET", "/v1/physical-storage/{node}", Daily),
-		planned("POST", "/v1/physical-storage/{node}", Daily),
+		empty(get("/v1/physical-storage", Daily, wire.ObjPhysicalDevice, (*Server).listDevices)),
+		empty(get("/v1/physical-storage/{node}", Daily, wire.ObjPhysicalDevice, (*Server).listDevicesOf)),
+		planned("POST", "/v1/physical-storage/{node}", Daily).instead("hosts do not tell of unused devices yet",
+			"make the volume group, thin pool, dataset or directory on the host, then use storage-pool create"),
 		planned("OPTIONS", "/v1/query-max-volume-size", Feature),
 	}
 }
@@ -206,7 +207,7 @@ func resourceRoutes() []Route {
 		modify(one, Daily, wire.ObjRsc, (*Server).modifyResource),
 		remove(one, Daily, wire.ObjRsc, errs.Resource, (*Server).deleteResource),
 		create(definition+"/autoplace", Daily, wire.ObjRsc, (*Server).autoplace),
-		planned("POST", one+"/make-available", Daily),
+		change("POST", one+"/make-available", Daily, wire.OpModify|wire.ObjRsc, 200, (*Server).makeAvailable),
 		planned("POST", one+"/activate", Daily),
 		planned("POST", one+"/deactivate", Daily),
 		planned("PUT", one+"/toggle-disk", Daily),

@@ -97,6 +97,11 @@ type Stats struct {
 	Count int64 `json:"count"`
 }
 
+// SpaceReport is a text for people about the space of all pools.
+type SpaceReport struct {
+	ReportText string `json:"reportText"`
+}
+
 // Modules of error reports.
 const (
 	ModuleController = "CONTROLLER"

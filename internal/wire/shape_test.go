@@ -90,6 +90,7 @@ var responses = []any{
 	wire.ControllerConfigHTTP{},
 	wire.ControllerConfigLDAP{},
 	wire.Stats{},
+	wire.SpaceReport{},
 	wire.ErrorReport{},
 	wire.RemoteList{},
 	wire.S3Remote{},
