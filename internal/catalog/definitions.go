@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,8 +140,9 @@ type DefinitionChange struct {
 }
 
 // ModifyDefinition changes a resource definition. Moving it to another group moves no
-// replica; the group's properties apply from then on. The layers can be changed only while
-// there are no replicas.
+// replica; the group's properties apply from then on, and when that group wants more replicas
+// than there are, a job begins that places them. The layers can be changed only while there
+// are no replicas.
 func (c *Catalog) ModifyDefinition(ctx context.Context, name string, ch DefinitionChange) ([]errs.Notice, error) {
 	if err := props.Accept(props.Definition, &ch.Props); err != nil {
 		return nil, err
@@ -150,19 +152,41 @@ func (c *Catalog) ModifyDefinition(ctx context.Context, name string, ch Definiti
 		return nil, err
 	}
 	var notices []errs.Notice
+	id, now := c.NewID(), c.Now()
 	_, err = schema.Update(ctx, c.Store, func(tx *store.Tx) error {
 		d, err := schema.FindDefinition(tx, name)
 		if err != nil {
 			return err
 		}
+		from := d.Group
 		if err := change(tx, &d, ch, layers); err != nil {
 			return err
 		}
 		notices = schema.PropNotices(d.Props, ch.Props, errs.ResourceDefinition)
 		d.Props = d.Props.Change(ch.Props)
-		return schema.Definitions.Update(tx, d)
+		if err := schema.Definitions.Update(tx, d); err != nil || from == d.Group || !lacksReplicas(tx, d) {
+			return err
+		}
+		notices = append(notices, errs.Notice{
+			Kind: errs.GoesOn, Object: errs.ResourceDefinition,
+			Message: fmt.Sprintf("what resource definition %s lacks in resource group %s is being placed", d.Name, schema.NameOfGroup(tx, d.Group)),
+		})
+		_, err = schema.BeginJob(tx, schema.JobTarget{Kind: schema.CompleteDefinition, Object: string(d.Name.Key())}, schema.JobSpec{}, id, now)
+		return err
 	})
 	return notices, err
+}
+
+// lacksReplicas tells whether a definition is deployed, but not as often as its group wants.
+func lacksReplicas(r store.Reader, d schema.Definition) bool {
+	g, _ := schema.Groups.Get(r, d.Group)
+	var have int32
+	for x := range schema.ResourcesOf(r, d.Name.Key()) {
+		if x.Kind == schema.Diskful && !x.Deleting {
+			have++
+		}
+	}
+	return have > 0 && !d.Deleting && g.Filter.PlaceCount != nil && have < *g.Filter.PlaceCount
 }
 
 func change(tx *store.Tx, d *schema.Definition, ch DefinitionChange, layers []model.Layer) error {

@@ -5,6 +5,7 @@ package catalog
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
 
@@ -55,18 +56,23 @@ type GroupChange struct {
 	PeerSlots   *int32
 }
 
-// ModifyGroup changes a resource group. Replicas that exist stay where they are; properties
-// take effect on all definitions of the group by inheritance.
+// ModifyGroup changes a resource group. Properties take effect on all definitions of the group
+// by inheritance, at once. Of the filter one thing does: a raised place count begins a job
+// that brings the definitions which are deployed to it. Everything else of the filter holds
+// for what is placed from then on; Adjust makes up for the rest. Replicas that exist stay where
+// they are, also when the place count is lowered.
 func (c *Catalog) ModifyGroup(ctx context.Context, name string, ch GroupChange) ([]errs.Notice, error) {
 	if err := props.Accept(props.Group, &ch.Props); err != nil {
 		return nil, err
 	}
 	var notices []errs.Notice
+	id, now := c.NewID(), c.Now()
 	_, err := schema.Update(ctx, c.Store, func(tx *store.Tx) error {
 		g, err := schema.FindGroup(tx, name)
 		if err != nil {
 			return err
 		}
+		before := g.Filter.PlaceCount
 		if ch.Description != nil {
 			g.Description = *ch.Description
 		}
@@ -81,14 +87,41 @@ func (c *Catalog) ModifyGroup(ctx context.Context, name string, ch GroupChange) 
 		}
 		notices = schema.PropNotices(g.Props, ch.Props, errs.ResourceGroup)
 		g.Props = g.Props.Change(ch.Props)
-		return schema.Groups.Update(tx, g)
+		if err := schema.Groups.Update(tx, g); err != nil {
+			return err
+		}
+		if !raised(before, g.Filter.PlaceCount) || !deployed(tx, g.Name.Key()) {
+			return nil
+		}
+		notices = append(notices, errs.Notice{
+			Kind: errs.GoesOn, Object: errs.ResourceGroup,
+			Message: fmt.Sprintf("what the definitions of resource group %s lack to %d replicas is being placed", g.Name, *g.Filter.PlaceCount),
+		})
+		_, err = schema.BeginJob(tx, schema.JobTarget{Kind: schema.CompleteGroup, Object: string(g.Name.Key())}, schema.JobSpec{}, id, now)
+		return err
 	})
 	return notices, err
+}
+
+// raised tells whether a place count asks for more than the one before.
+func raised(before, after *int32) bool {
+	return after != nil && *after > 0 && (before == nil || *after > *before)
+}
+
+// deployed tells whether a definition of the group has a replica.
+func deployed(r store.Reader, group model.GroupKey) bool {
+	for d := range schema.DefinitionsByGroup.Get(r, group) {
+		for range schema.ResourcesOf(r, d.Name.Key()) {
+			return true
+		}
+	}
+	return false
 }
 
 // DeleteGroup deletes a resource group with its volume groups. It is refused while a
 // definition names the group.
 func (c *Catalog) DeleteGroup(ctx context.Context, name string) error {
+	now := c.Now()
 	_, err := schema.Update(ctx, c.Store, func(tx *store.Tx) error {
 		g, err := schema.FindGroup(tx, name)
 		if err != nil {
@@ -101,6 +134,11 @@ func (c *Catalog) DeleteGroup(ctx context.Context, name string) error {
 		}
 		for _, v := range slices.Collect(schema.VolumeGroupsOf(tx, key)) {
 			if err := schema.VolumeGroups.Delete(tx, model.VolumeGroupID{Group: key, Number: v.Number}); err != nil {
+				return err
+			}
+		}
+		for _, kind := range []schema.JobKind{schema.AdjustGroup, schema.CompleteGroup} {
+			if err := schema.CancelJob(tx, schema.JobTarget{Kind: kind, Object: string(key)}, now); err != nil {
 				return err
 			}
 		}

@@ -36,6 +36,14 @@ func (c *Catalog) CreateVolumeGroup(ctx context.Context, group string, n NewVolu
 			return err
 		}
 		v.Group = g.Name.Key()
+		count := 0
+		for range schema.VolumeGroupsOf(tx, v.Group) {
+			count++
+		}
+		if count >= MaxVolumes {
+			return errs.New(errs.Exhausted, errs.VolumeGroup, "resource group %s takes no more volume groups", g.Name).
+				About(errs.VolumeNumber).Because("it has %d, the most that is possible", count)
+		}
 		v.Number, err = volumeNumber(errs.VolumeGroup, n.Number, func(nr model.VolumeNumber) bool {
 			_, taken := schema.VolumeGroups.Get(tx, model.VolumeGroupID{Group: v.Group, Number: nr})
 			return taken

@@ -20,6 +20,8 @@ const (
 	ChangedByDefault                      // a value nobody gave was chosen
 	SuccessNote                           // something more that was done
 	AlreadyBeingDeleted                   // a delete of it is under way, and was joined
+	NotEvacuating                         // the node to restore is neither evacuated nor evicted
+	GoesOn                                // the work has begun, and goes on after the answer
 )
 
 // Notice is something that a caller should know of a call that succeeded.

@@ -5,6 +5,7 @@ package inventory
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
@@ -28,7 +29,15 @@ type Inventory struct {
 	Store    *store.Store
 	Observed *observed.State
 	Hosts    Hosts
-	NewID    func() string // makes a UUID
+	NewID    func() string    // makes a UUID
+	Now      func() time.Time // nil: the clock of the machine
+}
+
+func (v *Inventory) now() time.Time {
+	if v.Now == nil {
+		return time.Now()
+	}
+	return v.Now()
 }
 
 // ModifySettings changes properties of the whole cluster.

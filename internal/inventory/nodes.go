@@ -6,7 +6,6 @@ package inventory
 import (
 	"context"
 	"net/netip"
-	"slices"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
@@ -117,34 +116,62 @@ func (v *Inventory) ModifyNode(ctx context.Context, name string, c NodeChange) (
 	return notices, err
 }
 
-// DeleteNode forgets a node without replicas, with its interfaces, its connections and its
-// pools. Nothing on the host is touched.
+// DeleteNode forgets a node without replicas and snapshots, with its interfaces, its
+// connections and its pools. Nothing on the host is touched.
 func (v *Inventory) DeleteNode(ctx context.Context, name string) error {
+	id, now := v.NewID(), v.now()
+	var job schema.Job
 	_, err := schema.Update(ctx, v.Store, func(tx *store.Tx) error {
+		job = schema.Job{}
 		n, err := schema.FindNode(tx, name)
 		if err != nil {
 			return err
 		}
 		key := n.Name.Key()
-		for _, i := range slices.Collect(schema.InterfacesOf(tx, key)) {
-			id := model.InterfaceID{Node: key, Interface: i.Name.Key()}
-			if err := schema.NetInterfaces.Delete(tx, id); err != nil {
+		if schema.ResourcesByNode.Has(tx, key) || schema.SnapshotReplicasByNode.Has(tx, key) {
+			return schema.Nodes.Delete(tx, key) // which the store refuses, and names them
+		}
+		rows := deletionsOf(tx, key)
+		const most = 90 // rows in one transaction
+		if len(rows) > most || n.Deleting {
+			job, err = schema.BeginLosing(tx, n, id, now)
+			return err
+		}
+		for _, remove := range rows {
+			if err := remove(tx); err != nil {
 				return err
 			}
 		}
-		for _, c := range slices.Collect(schema.NodeConnectionsByNode.Get(tx, key)) {
-			if err := schema.NodeConnections.Delete(tx, c.Pair); err != nil {
-				return err
-			}
-		}
-		for _, p := range slices.Collect(schema.PoolsOf(tx, key)) {
-			if err := schema.Pools.Delete(tx, model.PoolID{Node: key, Pool: p.Name.Key()}); err != nil {
-				return err
-			}
+		if err := schema.CancelJob(tx, schema.JobTarget{Kind: schema.EvacuateNode, Object: string(key)}, now); err != nil {
+			return err
 		}
 		return schema.Nodes.Delete(tx, key)
 	})
-	return err
+	if err != nil || job.ID == "" {
+		return err
+	}
+	if now, ok := schema.AwaitJob(ctx, v.Store, job.ID); ok && now.State == schema.JobRunning {
+		return errs.New(errs.TimedOut, errs.Node, "node %s is still being deleted", name).
+			Because("it has very many pools and connections, and its deletion was not waited for to the end").Fix("it goes on; look again later")
+	}
+	return nil
+}
+
+// deletionsOf lists what removes all that a node has, but for replicas and snapshots.
+func deletionsOf(r store.Reader, key model.NodeKey) []func(*store.Tx) error {
+	var rows []func(*store.Tx) error
+	for i := range schema.InterfacesOf(r, key) {
+		id := model.InterfaceID{Node: key, Interface: i.Name.Key()}
+		rows = append(rows, func(tx *store.Tx) error { return schema.NetInterfaces.Delete(tx, id) })
+	}
+	for c := range schema.NodeConnectionsByNode.Get(r, key) {
+		rows = append(rows, func(tx *store.Tx) error { return schema.NodeConnections.Delete(tx, c.Pair) })
+	}
+	for p := range schema.PoolsOf(r, key) {
+		id := model.PoolID{Node: key, Pool: p.Name.Key()}
+		rows = append(rows, func(tx *store.Tx) error { return schema.Pools.Delete(tx, id) })
+	}
+	return rows
 }
 
 // NewInterface is a network interface to add to a node.

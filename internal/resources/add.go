@@ -25,6 +25,9 @@ type replica struct {
 // layers need: the one door for all of them. The store refuses it when its definition, node
 // or pool is missing or closing, or when it exists.
 func (s *Resources) add(tx *store.Tx, d schema.Definition, r replica) error {
+	if err := accepting(tx, d, r.node); err != nil {
+		return err
+	}
 	row := schema.Resource{
 		Definition: d.Name.Key(), Node: r.node, UUID: r.birth.replica(r.node), Created: r.birth.at, Kind: r.kind, Props: r.props,
 	}
@@ -37,6 +40,19 @@ func (s *Resources) add(tx *store.Tx, d schema.Definition, r replica) error {
 		}
 	}
 	return schema.Resources.Insert(tx, row)
+}
+
+// accepting refuses a node that takes nothing new.
+func accepting(tx *store.Tx, d schema.Definition, node model.NodeKey) error {
+	n, ok := schema.Nodes.Get(tx, node)
+	if !ok || !n.Leaving() {
+		return nil // the store refuses one that is not there
+	}
+	e := errs.New(errs.Closing, errs.Node, "node %s takes no new replica of %s", n.Name, d.Name).Because("%s", whyLeaving(n))
+	if n.Deleting {
+		return e.Fix("use another node")
+	}
+	return e.Fix("use another node, or restore it first: node restore %s", n.Name)
 }
 
 // furnish gives a replica a volume in pool for each volume definition that is not going.
@@ -107,6 +123,9 @@ func (s *Resources) convert(tx *store.Tx, d schema.Definition, r replica) error 
 	row, ok := schema.Resources.Get(tx, model.ResourceID{Definition: d.Name.Key(), Node: r.node})
 	if !ok {
 		return s.add(tx, d, r)
+	}
+	if err := accepting(tx, d, r.node); err != nil {
+		return err
 	}
 	row.Kind = r.kind
 	if err := s.furnish(tx, d, &row, r.pool, r.birth); err != nil {

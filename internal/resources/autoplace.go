@@ -40,14 +40,19 @@ func (s *Resources) Autoplace(ctx context.Context, definition string, q PlaceReq
 	if err := catalog.CheckFilter(errs.ResourceDefinition, q.Filter); err != nil {
 		return Placed{}, err
 	}
-	return s.place(ctx, definition, q, layers, nil)
+	return s.place(ctx, definition, q, layers, placeOptions{})
 }
 
-// place is Autoplace once its request is checked, with nodes to leave out and why.
-func (s *Resources) place(
-	ctx context.Context, definition string, q PlaceRequest, layers []model.Layer, avoid map[model.NodeKey]string,
-) (Placed, error) {
-	p := &placing{birth: s.birth(), avoid: avoid}
+// placeOptions is what a placement may do beyond what a client can ask for.
+type placeOptions struct {
+	avoid  map[model.NodeKey]string                // nodes to leave out, and why
+	before func(tx *store.Tx) error                // refuses, in the transaction, what is not wanted any more
+	after  func(tx *store.Tx, put []touched) error // writes more in the same transaction
+}
+
+// place is Autoplace once its request is checked.
+func (s *Resources) place(ctx context.Context, definition string, q PlaceRequest, layers []model.Layer, o placeOptions) (Placed, error) {
+	p := &placing{birth: s.birth(), avoid: o.avoid}
 	view := s.Store.Snapshot()
 	if _, err := s.aim(view, definition, q, layers, p); err != nil {
 		return Placed{}, err
@@ -62,6 +67,11 @@ func (s *Resources) place(
 		if err != nil {
 			return err
 		}
+		if o.before != nil {
+			if err := o.before(tx); err != nil {
+				return err
+			}
+		}
 		if err := s.confirm(tx, p); err != nil {
 			return err
 		}
@@ -73,7 +83,9 @@ func (s *Resources) place(
 			return err
 		}
 		out.Definition = d
-		put, out.Placed, err = s.put(tx, d, p)
+		if put, out.Placed, err = s.put(tx, d, p); err == nil && o.after != nil {
+			err = o.after(tx, put)
+		}
 		return err
 	})
 	if err != nil {

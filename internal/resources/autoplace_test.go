@@ -157,10 +157,11 @@ func TestAClientThatGetsADiskIsNotTakenBack(t *testing.T) {
 	r.definition("vol", mib)
 	r.create("vol", on("n1")...)
 	r.create("vol", resources.NewResource{Node: "n2", Kind: schema.Client})
-	r.Agents["n2"].FailApplies("vol", 1, nil)
+	r.Agents["n2"].FailApplies("vol", -1, nil)
 	_, err := r.autoplace("vol", count(2))
 	refused(t, err, errs.HostFailed, "node n2")
 	same(t, "replicas", r.replicas("vol"), "n1 diskful, n2 diskful")
+	r.Agents["n2"].FailApplies("vol", 0, nil)
 	r.Until(func() bool { return r.hosts("vol") == "n1/0 1 MiB, n2/0 1 MiB" })
 }
 

@@ -110,7 +110,7 @@ func (s *Resources) provideDisk(ctx context.Context, p presence, layers []model.
 	one, never := int32(1), false
 	placed, err := s.place(ctx, string(p.definition.Name), PlaceRequest{Filter: model.Filter{
 		Nodes: []string{string(p.node.Name)}, AdditionalPlaceCount: &one, DisklessOnRemaining: &never,
-	}}, layers, nil)
+	}}, layers, placeOptions{})
 	return Created(placed), err
 }
 

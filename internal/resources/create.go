@@ -125,9 +125,8 @@ func (c *creating) one(tx *store.Tx, n NewResource) error {
 		c.note(errs.ReplicaExists, "resource %s is on node %s already", d.Name, node.Name)
 		return nil
 	}
-	if why := whyLeaving(node); why != "" {
-		return errs.New(errs.Closing, errs.Node, "node %s takes no new replica of %s", node.Name, d.Name).
-			Because("%s", why).Fix("use another node, or restore it first: node restore %s", node.Name)
+	if err := accepting(tx, *d, id.Node); err != nil {
+		return err
 	}
 	if exists {
 		return c.revive(tx, node, old, n)

@@ -96,6 +96,9 @@ func (s *Resources) tidy(tx *store.Tx, key model.DefinitionKey) error {
 	}
 	replicas := slices.Collect(schema.ResourcesOf(tx, key))
 	if d.Deleting && len(replicas) == 0 {
+		for range schema.SnapshotsOf(tx, key) {
+			return nil // it goes with the last of them
+		}
 		return s.dropDefinition(tx, key)
 	}
 	for _, vd := range slices.Collect(schema.VolumesOf(tx, key)) {

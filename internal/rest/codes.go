@@ -336,9 +336,11 @@ func noticeCode(k errs.NoticeKind, success wire.RetCode) wire.RetCode {
 		return wire.WarnNotConnected
 	case errs.AlreadyBeingDeleted:
 		return wire.InfoNoop
+	case errs.NotEvacuating:
+		return wire.WarnNotEvacuating
 	case errs.SuccessNote:
 		return success
 	default:
-		return wire.MaskInfo // PartialAssumed, ChangedByDefault: the API has no code for them.
+		return wire.MaskInfo // PartialAssumed, ChangedByDefault, GoesOn: the API has no code for them.
 	}
 }

@@ -4,6 +4,8 @@
 package schema
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -120,6 +122,18 @@ func BeginJob(tx *store.Tx, target JobTarget, spec JobSpec, id string, now time.
 	return j, Jobs.Insert(tx, j)
 }
 
+// BeginLosing marks a node as lost and begins the job that forgets it with all that it has, or
+// joins the one that does. From then on the node takes nothing new.
+func BeginLosing(tx *store.Tx, n Node, id string, now time.Time) (Job, error) {
+	if !n.Deleting {
+		n.Deleting = true
+		if err := Nodes.Update(tx, n); err != nil {
+			return Job{}, err
+		}
+	}
+	return BeginJob(tx, JobTarget{LoseNode, string(n.Name.Key())}, JobSpec{}, id, now)
+}
+
 // JobTry is what one try at a job came to.
 type JobTry struct {
 	Total    int
@@ -152,6 +166,39 @@ func RecordTry(tx *store.Tx, id string, asked int, t JobTry, now time.Time) erro
 		return endJob(tx, j, t.State, now)
 	}
 	return Jobs.Update(tx, j)
+}
+
+// RecordProgress writes how far a try came that goes on.
+func RecordProgress(tx *store.Tx, id string, total, finished int, now time.Time) error {
+	j, ok := Jobs.Get(tx, id)
+	if !ok || j.State != JobRunning || j.Total == total && j.Done == finished {
+		return nil
+	}
+	j.Total, j.Done, j.Updated = total, finished, now
+	return Jobs.Update(tx, j)
+}
+
+// AwaitJob waits until a job has ended, or ctx has, and returns the job as it is then. It is
+// false for a job that is not there any more.
+func AwaitJob(ctx context.Context, st *store.Store, id string) (Job, bool) {
+	for {
+		view := st.Snapshot()
+		j, ok := Jobs.Get(view, id)
+		if !ok || j.State != JobRunning || ctx.Err() != nil {
+			return j, ok
+		}
+		for c, err := range st.Watch(ctx, view.Revision()) {
+			if err != nil || slices.ContainsFunc(c.Changes, func(ch store.Change) bool {
+				changed, _, is, of := Jobs.Changed(ch)
+				return of && changed == id && (is == nil || is.State != JobRunning)
+			}) {
+				if errors.Is(err, store.ErrClosed) {
+					return j, ok
+				}
+				break
+			}
+		}
+	}
 }
 
 // CancelJob ends the running job of a kind and object, if there is one.

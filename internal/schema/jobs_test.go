@@ -4,6 +4,7 @@
 package schema_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -128,4 +129,45 @@ func TestACancelledJobTakesNoResult(t *testing.T) {
 	if j, _ := schema.Jobs.Get(st.Snapshot(), "1"); j.State != schema.JobCancelled || j.Ended != moment(1) {
 		t.Errorf("the job is %s since %s", j.State, j.Ended)
 	}
+}
+
+func TestAwaitedJobIsReturnedWhenItHasEnded(t *testing.T) {
+	st := open(t, kvtest.NewMemory())
+	update(t, st, func(tx *store.Tx) error {
+		_, err := schema.BeginJob(tx, adjustGold, schema.JobSpec{}, "1", moment(0))
+		return err
+	})
+	waited := make(chan schema.Job, 1)
+	go func() {
+		j, _ := schema.AwaitJob(context.Background(), st, "1")
+		waited <- j
+	}()
+	update(t, st, func(tx *store.Tx) error { return schema.RecordProgress(tx, "1", 3, 1, moment(1)) })
+	update(t, st, func(tx *store.Tx) error {
+		return schema.RecordTry(tx, "1", 1, schema.JobTry{State: schema.JobFailed, Total: 3, Done: 2, Problems: []string{"no"}}, moment(2))
+	})
+	if j := <-waited; j.State != schema.JobFailed || j.LastError() != "no" || j.Done != 2 {
+		t.Errorf("got %+v", j)
+	}
+	update(t, st, func(tx *store.Tx) error {
+		_, err := schema.BeginJob(tx, adjustGold, schema.JobSpec{}, "2", moment(3))
+		return err
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if j, ok := schema.AwaitJob(ctx, st, "2"); !ok || j.State != schema.JobRunning {
+		t.Errorf("who does not wait gets %+v, %t", j, ok)
+	}
+	if _, ok := schema.AwaitJob(context.Background(), st, "none"); ok {
+		t.Error("a job that is not there was found")
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		closed(t, st)
+	}()
+	if j, ok := schema.AwaitJob(context.Background(), st, "2"); !ok || j.State != schema.JobRunning {
+		t.Errorf("when the store closes: %+v, %t", j, ok)
+	}
+	<-ended
 }

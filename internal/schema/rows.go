@@ -131,10 +131,11 @@ type Resource struct {
 	Created    time.Time           `json:"created"`
 	Kind       ResourceKind        `json:"kind"`
 	Props      model.Props         `json:"props,omitzero"`
-	NodeID     *int32              `json:"node_id,omitempty"`  // of the replica among its peers
-	Ports      []int32             `json:"ports,omitempty"`    // on its node
-	Volumes    []Volume            `json:"volumes,omitempty"`  // by number
-	Deleting   bool                `json:"deleting,omitempty"` // the row goes when the node said that nothing is left
+	NodeID     *int32              `json:"node_id,omitempty"`     // of the replica among its peers
+	Ports      []int32             `json:"ports,omitempty"`       // on its node
+	Volumes    []Volume            `json:"volumes,omitempty"`     // by number
+	Deleting   bool                `json:"deleting,omitempty"`    // the row goes when the node said that nothing is left
+	ReplacedBy model.NodeKey       `json:"replaced_by,omitempty"` // on a node that leaves: where its replacement was put
 }
 
 // ID returns the key of the row.

@@ -118,7 +118,7 @@ func fullRows() full {
 		})
 		f.resources = append(f.resources, schema.Resource{
 			Definition: "vol", Node: node.Key(), UUID: "u", Created: at, Kind: schema.TieBreaker, Props: p, NodeID: new(int32(i)),
-			Ports: []int32{7000, 7001}, Deleting: true,
+			Ports: []int32{7000, 7001}, Deleting: true, ReplacedBy: "n3",
 			Volumes: []schema.Volume{{Number: 2, UUID: "u", Pool: "pool", Size: 1 << 40, Props: p, Source: source, Deleting: true}},
 		})
 	}
