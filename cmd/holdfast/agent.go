@@ -8,13 +8,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/keepalive"
 
 	"github.com/holdfast-storage/holdfast/internal/agent"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
@@ -26,11 +22,17 @@ import (
 )
 
 func agentCommand() *cobra.Command {
-	var s settings
+	var (
+		s    settings
+		join string
+	)
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Run the agent of this host",
-		Args:  cobra.NoArgs,
+		Long: "Run the agent of this host. At first it joins, with a token that `holdfast node join-token NODE` has printed:\n" +
+			"give it with --join, or in a file with --join-file, where other users cannot see it. What the agent gets by the\n" +
+			"token is kept in its state folder, and renewed by itself; a token that was used is not looked at again.",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log, err := s.load()
 			if err != nil {
@@ -38,13 +40,16 @@ func agentCommand() *cobra.Command {
 			}
 			tell(log, daemon.SdNotifyReady)
 			defer tell(log, daemon.SdNotifyStopping)
-			return runAgent(c.Context(), s.Agent, log)
+			return runMember(c.Context(), s.Agent, join, log)
 		},
 	}
 	s.flags(c)
 	c.Flags().StringVar(&s.Agent.Node, "node", "", "name of this node (default: the host's name)")
 	c.Flags().StringSliceVar(&s.Agent.Controllers, "controller", nil, "address of a controller; may be given several times")
 	c.Flags().StringVar(&s.Agent.State, "state", "", "folder of what the agent keeps over a restart")
+	c.Flags().StringVar(&join, "join", "", "token to join with")
+	c.Flags().StringVar(&s.Agent.JoinFile, "join-file", "", "file with a token to join with")
+	c.Flags().BoolVar(&s.Agent.Plaintext, "plaintext", false, "dial controllers without TLS; for tests alone")
 	return c
 }
 
@@ -61,14 +66,8 @@ func nodeName(given string) (string, error) {
 }
 
 // runAgent is the agent of this host until ctx ends.
-func runAgent(ctx context.Context, c config.Agent, log *slog.Logger) error {
-	node, err := nodeName(c.Node)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(c.State, 0o700); err != nil {
-		return fmt.Errorf("make the state folder: %w", err)
-	}
+func runAgent(ctx context.Context, c config.Agent, dial dialer, log *slog.Logger) error {
+	node := c.Node
 	users := &inuse.Scanner{}
 	drivers := func(p agent.Pool) (pool.Driver, error) { return driver(p, node, users) }
 	log.Info("the agent starts", "node", node, "controllers", c.Controllers, "state", c.State)
@@ -100,11 +99,4 @@ func driver(p agent.Pool, node string, users *inuse.Scanner) (pool.Driver, error
 	default:
 		return nil, fmt.Errorf("pool %s: the provider %s: %s", p.Name, p.Provider, notYet)
 	}
-}
-
-// dial makes a connection to a controller. A peer that is silent for long is given up.
-func dial(address string) (agent.Conn, error) {
-	return grpc.NewClient(address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 10 * time.Second}))
 }

@@ -64,6 +64,9 @@ func (s *settings) load() (*slog.Logger, error) {
 	over(&s.Controller.AgentListen, said.Controller.AgentListen)
 	over(&s.Agent.Node, said.Agent.Node)
 	over(&s.Agent.State, said.Agent.State)
+	over(&s.Agent.JoinFile, said.Agent.JoinFile)
+	s.Controller.Plaintext = s.Controller.Plaintext || said.Controller.Plaintext
+	s.Agent.Plaintext = s.Agent.Plaintext || said.Agent.Plaintext
 	if len(said.Agent.Controllers) > 0 {
 		s.Agent.Controllers = said.Agent.Controllers
 	}
@@ -99,6 +102,7 @@ func controllerFlags(c *cobra.Command, k *config.Controller) {
 	c.Flags().StringVar(&k.Data, "data", "", "folder of the embedded database")
 	c.Flags().StringVar(&k.Listen, "listen", "", "address of the REST API (default 127.0.0.1:3370)")
 	c.Flags().StringVar(&k.AgentListen, "agent-listen", "", "address that agents dial (default 127.0.0.1:3366)")
+	c.Flags().BoolVar(&k.Plaintext, "plaintext", false, "serve agents without TLS, and believe everybody; for tests alone")
 }
 
 // running is a controller with its listeners.
@@ -124,7 +128,7 @@ func open(ctx context.Context, c config.Controller, log *slog.Logger) (*running,
 	opening, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
 	k, err := controller.New(opening, controller.Config{
-		Engine: boltkv.New(filepath.Join(c.Data, "holdfast.db")), Log: log,
+		Engine: boltkv.New(filepath.Join(c.Data, "holdfast.db")), Log: log, Plaintext: c.Plaintext,
 		Build: rest.Build{Version: version, Commit: commit, Time: built}, Metrics: telemetry.Handler(telemetry.Registry()),
 	})
 	if err != nil {

@@ -45,6 +45,7 @@ func upCommand() *cobra.Command {
 	c.Flags().StringVar(&data, "data", "/var/lib/holdfast", "folder of everything")
 	c.Flags().StringVar(&s.Controller.Listen, "listen", "", "address of the REST API (default 127.0.0.1:3370)")
 	c.Flags().StringVar(&s.Controller.AgentListen, "agent-listen", "", "address that agents dial (default 127.0.0.1:3366)")
+	c.Flags().BoolVar(&s.Controller.Plaintext, "plaintext", false, "serve agents without TLS, and believe everybody; for tests alone")
 	c.Flags().StringVar(&s.Agent.Node, "node", "", "name of this node (default: the host's name)")
 	return c
 }
@@ -68,6 +69,13 @@ func runUp(ctx context.Context, c config.Config, data string, log *slog.Logger, 
 		return err
 	}
 	c.Agent.Controllers = []string{r.agents.Addr().String()}
+	if err := register(ctx, r, c.Agent.Node); err != nil {
+		return errors.Join(err, r.agents.Close(), r.clients.Close(), r.Close())
+	}
+	dial := issued(r.Identity, c.Agent.Node)
+	if c.Controller.Plaintext {
+		dial = plainly(log)
+	}
 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -81,7 +89,7 @@ func runUp(ctx context.Context, c config.Config, data string, log *slog.Logger, 
 	}()
 	go func() {
 		defer stop()
-		ended <- runAgent(agentCtx, c.Agent, log)
+		ended <- runAgent(agentCtx, c.Agent, dial, log)
 	}()
 	go func() {
 		err := furnish(ctx, r, c.Agent.Node, files)
@@ -98,9 +106,9 @@ func runUp(ctx context.Context, c config.Config, data string, log *slog.Logger, 
 	return err
 }
 
-// furnish registers this node and its pool where they are missing. What is there stays as it
-// is, so that a pool or node that was changed by hand keeps its changes.
-func furnish(ctx context.Context, r *running, node, files string) error {
+// register registers this node where it is missing. What is there stays as it is, so that a
+// node that was changed by hand keeps its changes.
+func register(ctx context.Context, r *running, node string) error {
 	_, err := r.Inventory.CreateNode(ctx, inventory.NewNode{
 		Name: node, Type: string(model.CombinedNode),
 		Interfaces: []inventory.NewInterface{{Name: "default", Address: "127.0.0.1"}},
@@ -108,10 +116,16 @@ func furnish(ctx context.Context, r *running, node, files string) error {
 	if err != nil && !errs.Is(err, errs.Exists) {
 		return err
 	}
+	return nil
+}
+
+// furnish makes the pool of this node known where it is not, once the node is online. A pool
+// that is there stays as it is.
+func furnish(ctx context.Context, r *running, node, files string) error {
 	if err := online(ctx, r.Observed, model.NodeName(node).Key()); err != nil {
 		return err
 	}
-	_, err = r.Inventory.CreatePool(ctx, node, inventory.NewPool{
+	_, err := r.Inventory.CreatePool(ctx, node, inventory.NewPool{
 		Name: string(schema.DefaultPool), Provider: string(model.FileThin),
 		Props: map[string]string{"StorDriver/StorPoolName": files},
 	})

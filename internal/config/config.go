@@ -34,6 +34,7 @@ type Controller struct {
 	Data        string `toml:"data"`         // the folder of the embedded store
 	Listen      string `toml:"listen"`       // address of the REST API
 	AgentListen string `toml:"agent_listen"` // address that agents dial
+	Plaintext   bool   `toml:"plaintext"`    // agents are served without TLS; for tests alone
 }
 
 // Agent is the configuration of an agent.
@@ -41,6 +42,8 @@ type Agent struct {
 	Node        string   `toml:"node"`        // its name in the cluster; empty: the host's
 	Controllers []string `toml:"controllers"` // addresses of the controllers, tried in turn
 	State       string   `toml:"state"`       // the folder of what the agent keeps over a restart
+	JoinFile    string   `toml:"join_file"`   // a file with a join token, looked at again and again; empty: none
+	Plaintext   bool     `toml:"plaintext"`   // controllers are dialled without TLS; for tests alone
 }
 
 // Default is what holds where nothing is said. Everything listens on loopback.

@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package controller puts a controller together: the store on its engine, the soft state, the
-// use cases, the agents' sessions and the REST API. It decides nothing by itself.
+// use cases, the agents' sessions with their authority, and the REST API. It decides nothing by itself.
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/holdfast-storage/holdfast/api/agentpb"
 	"github.com/holdfast-storage/holdfast/internal/catalog"
 	"github.com/holdfast-storage/holdfast/internal/dispatch"
+	"github.com/holdfast-storage/holdfast/internal/identity/authority"
 	"github.com/holdfast-storage/holdfast/internal/inventory"
 	"github.com/holdfast-storage/holdfast/internal/kv"
 	"github.com/holdfast-storage/holdfast/internal/model"
@@ -38,6 +40,13 @@ type Config struct {
 	Log     *slog.Logger
 	Metrics http.Handler // serves /metrics; nil: that is not there
 
+	// Plaintext serves agents without TLS, and takes everybody for the agent that he says he
+	// is. It is for tests alone.
+	Plaintext bool
+	// ConnectionAge is after how long an agent makes its connection anew, so that what was
+	// replaced of its credentials counts. Its session goes on meanwhile. 0: an hour.
+	ConnectionAge time.Duration
+
 	StoreSettings []store.Setting
 	Heartbeat     time.Duration // of agents; 0: the default
 	OfflineAfter  time.Duration // of silence; 0: the default
@@ -53,8 +62,10 @@ type Controller struct {
 	Resources *resources.Resources
 	Dispatch  *dispatch.Server
 	REST      *rest.Server
+	Identity  *authority.Authority // nil when agents are served in plain text
 
-	log *slog.Logger
+	log           *slog.Logger
+	connectionAge time.Duration
 }
 
 // New opens the store and makes the rows that every cluster has. Rows that cannot be used do
@@ -73,10 +84,19 @@ func New(ctx context.Context, c Config) (*Controller, error) {
 	if err := schema.Bootstrap(ctx, st, uuid.NewString()); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the database: %w", err), st.Close())
 	}
-	k := &Controller{Store: st, Observed: observed.New(time.Now), log: c.Log}
-	k.Dispatch = dispatch.New(dispatch.Config{
+	k := &Controller{Store: st, Observed: observed.New(time.Now), log: c.Log, connectionAge: cmp.Or(c.ConnectionAge, time.Hour)}
+	sessions := dispatch.Config{
 		Store: st, Observed: k.Observed, Destroyed: k.destroyed, Heartbeat: c.Heartbeat, OfflineAfter: c.OfflineAfter, Log: c.Log,
-	})
+	}
+	if c.Plaintext {
+		c.Log.Warn("agents are served in plain text, and everybody is taken for the agent that he says he is: this is for tests alone")
+	} else {
+		if k.Identity, err = authority.Open(ctx, authority.Config{Store: st, Log: c.Log}); err != nil {
+			return nil, errors.Join(err, st.Close())
+		}
+		sessions.Admit = k.Identity.Admit
+	}
+	k.Dispatch = dispatch.New(sessions)
 	k.Inventory = &inventory.Inventory{Store: st, Observed: k.Observed, Hosts: k.Dispatch, NewID: uuid.NewString}
 	k.Catalog = &catalog.Catalog{Store: st, NewID: uuid.NewString, Now: time.Now}
 	k.Resources = &resources.Resources{
@@ -128,12 +148,21 @@ func (k *Controller) Close() error { return k.Store.Close() }
 
 func (k *Controller) serveAgents(ctx context.Context, l net.Listener) error {
 	const mostMessage = 64 << 20
-	s := grpc.NewServer(
+	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(mostMessage),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 10 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: 10 * time.Second, Timeout: 10 * time.Second, MaxConnectionAge: k.connectionAge,
+		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-	)
+	}
+	if k.Identity != nil {
+		options = append(options, k.Identity.ServerOptions()...)
+	}
+	s := grpc.NewServer(options...)
 	agentpb.RegisterAgentServer(s, k.Dispatch)
+	if k.Identity != nil {
+		agentpb.RegisterIdentityServer(s, k.Identity)
+	}
 	defer context.AfterFunc(ctx, s.Stop)()
 	if err := s.Serve(l); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("serve agents on %s: %w", l.Addr(), err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-storage/holdfast/internal/agent/fakeagent"
 	"github.com/holdfast-storage/holdfast/internal/controller"
+	"github.com/holdfast-storage/holdfast/internal/identity"
 	"github.com/holdfast-storage/holdfast/internal/inventory"
 	"github.com/holdfast-storage/holdfast/internal/kv"
 	"github.com/holdfast-storage/holdfast/internal/kv/kvtest"
@@ -41,19 +42,22 @@ type Options struct {
 	Provider model.Provider         // of the pools; FILE_THIN when empty
 	PoolSize int64                  // bytes; the default of the simulation when 0
 	Patience time.Duration          // how long a call waits for hosts
+	TLS      bool                   // agents speak mutual TLS, with certificates made for each connection; plain text without it
+	Renewed  time.Duration          // how often agents make their connections anew; the controller's default when 0
 	Settings []store.Setting
 }
 
 // Cluster is a running cluster.
 type Cluster struct {
 	*controller.Controller
-	URL    string // of the REST API
-	Agents map[string]*fakeagent.Agent
+	URL          string // of the REST API
+	AgentAddress string // that agents dial
+	Agents       map[string]*fakeagent.Agent
 
 	t        testing.TB
 	ctx      context.Context
 	provider model.Provider
-	agents   string // the address that agents dial
+	secure   bool
 	stops    map[string]func()
 }
 
@@ -68,7 +72,7 @@ func Start(tb testing.TB, o Options) *Cluster {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	k, err := controller.New(ctx, controller.Config{
-		Engine: o.Engine, Patience: o.Patience, StoreSettings: o.Settings,
+		Engine: o.Engine, Patience: o.Patience, StoreSettings: o.Settings, Plaintext: !o.TLS, ConnectionAge: o.Renewed,
 		Build: rest.Build{Version: "1.34.0", Commit: "test", Time: "2026-01-01T00:00:00Z"},
 	})
 	if err != nil {
@@ -80,7 +84,7 @@ func Start(tb testing.TB, o Options) *Cluster {
 	go func() { served <- k.Serve(ctx, agents, clients) }()
 	c := &Cluster{
 		Controller: k, URL: "http://" + clients.Addr().String(), Agents: map[string]*fakeagent.Agent{},
-		t: tb, ctx: ctx, provider: o.Provider, agents: agents.Addr().String(), stops: map[string]func(){},
+		t: tb, ctx: ctx, provider: o.Provider, secure: o.TLS, AgentAddress: agents.Addr().String(), stops: map[string]func(){},
 	}
 	tb.Cleanup(func() {
 		for _, stop := range c.stops {
@@ -128,8 +132,12 @@ func (c *Cluster) Register(name string) *fakeagent.Agent {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	credentials := insecure.NewCredentials()
+	if c.secure {
+		credentials = identity.Transport(func() (identity.Credential, error) { return c.Identity.Issue(model.NodeName(name)) }, time.Now)
+	}
 	a := &fakeagent.Agent{Node: name, Dial: func(string) (*grpc.ClientConn, error) {
-		return grpc.NewClient(c.agents, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		return grpc.NewClient(c.AgentAddress, grpc.WithTransportCredentials(credentials))
 	}}
 	c.Agents[name] = a
 	return a

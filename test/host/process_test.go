@@ -65,7 +65,7 @@ func start(t *testing.T) *system {
 	}
 	s := &system{t: t, dir: t.TempDir(), api: free(t), agents: free(t), procs: map[string]*process{}}
 	t.Cleanup(s.stop)
-	s.run("controller", "controller", "--data", filepath.Join(s.dir, "controller"), "--listen", s.api, "--agent-listen", s.agents)
+	s.run("controller", "controller", "--data", filepath.Join(s.dir, "controller"), "--listen", s.api, "--agent-listen", s.agents, "--plaintext")
 	s.until("the controller to be healthy", func() bool {
 		a := s.call("GET", "/health", "")
 		return a.status == http.StatusOK
@@ -140,7 +140,7 @@ func (s *system) agent(name string) {
 }
 
 func (s *system) agentArgs(name string) []string {
-	return []string{"agent", "--node", name, "--controller", s.agents, "--state", filepath.Join(s.dir, "state-"+name)}
+	return []string{"agent", "--node", name, "--controller", s.agents, "--state", filepath.Join(s.dir, "state-"+name), "--plaintext"}
 }
 
 type answer struct {

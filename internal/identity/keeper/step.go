@@ -25,8 +25,7 @@ import (
 // The times between two looks, and the bounds of the pauses after failures.
 const (
 	idle       = time.Hour       // with a credential
-	watching   = time.Minute     // with a credential, and a file where a new token may come
-	waiting    = 2 * time.Second // without a credential
+	waiting    = 2 * time.Second // without one, or while a token may come in a file
 	joinFirst  = time.Second
 	joinMost   = 30 * time.Second
 	renewFirst = time.Minute
@@ -72,11 +71,8 @@ func (k *Keeper) step(ctx context.Context, s *state) time.Duration {
 
 // rest is how long there is nothing to do.
 func (k *Keeper) rest(s *state, credential identity.Credential, have bool) time.Duration {
-	switch {
-	case !have:
+	if !have || k.cfg.TokenFile != "" {
 		return waiting
-	case k.cfg.TokenFile != "":
-		return watching
 	}
 	at := credential.Due()
 	if at.Before(s.retry) {
