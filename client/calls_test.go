@@ -69,6 +69,10 @@ func calls() []call {
 		{"ModifyNode", func(ctx context.Context, c *client.Client) error {
 			return rc(c.ModifyNode(ctx, "n", client.NodeModify{PropsModify: props}))
 		}, "PUT /v1/nodes/n " + changed, "[]"},
+		{"CreateJoinToken", func(ctx context.Context, c *client.Client) error {
+			_, err := c.CreateJoinToken(ctx, "n", client.JoinTokenCreate{ExpiresIn: new(int64(60))})
+			return err
+		}, `POST /v1/nodes/n/join-token {"expires_in_s":60}`, `{"token":"t"}`},
 		{"DeleteNode", func(ctx context.Context, c *client.Client) error { return rc(c.DeleteNode(ctx, "n")) }, "DELETE /v1/nodes/n ", "[]"},
 		{"NetInterfaces", func(ctx context.Context, c *client.Client) error { _, err := c.NetInterfaces(ctx, "n"); return err }, "GET /v1/nodes/n/net-interfaces ", "[]"},
 		{"NetInterface", func(ctx context.Context, c *client.Client) error { _, err := c.NetInterface(ctx, "n", "i"); return err }, "GET /v1/nodes/n/net-interfaces/i ", "{}"},

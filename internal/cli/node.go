@@ -19,7 +19,7 @@ import (
 
 func (a *app) node() *cobra.Command {
 	return group("node", []string{"n"}, "Nodes",
-		a.nodeCreate(), a.nodeList(), a.nodeInfo(), a.nodeModify(), a.nodeDelete(), a.netInterface(),
+		a.nodeCreate(), a.nodeList(), a.nodeInfo(), a.nodeModify(), a.nodeDelete(), a.nodeJoinToken(), a.netInterface(),
 		a.setProperty(nodeProperties()), a.listProperties(nodeProperties()))
 }
 

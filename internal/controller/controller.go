@@ -106,6 +106,9 @@ func New(ctx context.Context, c Config) (*Controller, error) {
 		Store: st, Observed: k.Observed, Inventory: k.Inventory, Catalog: k.Catalog, Resources: k.Resources, Build: c.Build, Log: c.Log,
 		Metrics: c.Metrics,
 	}
+	if k.Identity != nil {
+		k.REST.Joiner = k.Identity
+	}
 	return k, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -22,7 +23,7 @@ type front struct {
 
 func newFront(s *Server) *front {
 	f := &front{server: s, mux: http.NewServeMux(), served: make(map[string]bool)}
-	for _, r := range Routes() {
+	for _, r := range slices.Concat(Routes(), OwnRoutes()) {
 		f.served[r.pattern()] = true
 		f.mux.Handle(r.pattern(), endpoint{s, r})
 		if parent, _, ok := strings.Cut(r.Path, "/{key...}"); ok && !f.served[r.Method+" "+parent] {

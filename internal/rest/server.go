@@ -25,6 +25,7 @@ type Server struct {
 	Inventory *inventory.Inventory
 	Catalog   *catalog.Catalog
 	Resources *resources.Resources
+	Joiner    Joiner // makes join tokens; nil: there are none
 
 	Build   Build
 	Setup   Setup
