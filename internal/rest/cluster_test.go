@@ -26,6 +26,7 @@ import (
 	"github.com/holdfast-storage/holdfast/api/agentpb"
 	"github.com/holdfast-storage/holdfast/internal/agent/fakeagent"
 	"github.com/holdfast-storage/holdfast/internal/catalog"
+	"github.com/holdfast-storage/holdfast/internal/converge"
 	"github.com/holdfast-storage/holdfast/internal/dispatch"
 	"github.com/holdfast-storage/holdfast/internal/inventory"
 	"github.com/holdfast-storage/holdfast/internal/kv/kvtest"
@@ -103,18 +104,16 @@ func newClusterAt(t *testing.T, now func() time.Time) *cluster {
 		Now:       now,
 		Log:       slog.New(slog.NewTextHandler(&locked{mu: &c.mu, w: &c.logged}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
-	c.serve(hosts)
+	c.serve(hosts, converge.New(converge.Config{Store: st, Observed: c.seen, Worker: use, RetryFirst: time.Millisecond}))
 	return c
 }
 
 // serve listens for agents and clients until the test ends.
-func (c *cluster) serve(hosts *dispatch.Server) {
+func (c *cluster) serve(hosts *dispatch.Server, loops *converge.Loops) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
-	ran := make(chan struct{})
-	go func() {
-		_ = hosts.Run(ctx)
-		close(ran)
-	}()
+	var running sync.WaitGroup
+	running.Go(func() { _ = hosts.Run(ctx) })
+	running.Go(func() { _ = loops.Run(ctx) })
 	listener := bufconn.Listen(1 << 16)
 	transport := grpc.NewServer()
 	agentpb.RegisterAgentServer(transport, hosts)
@@ -130,7 +129,7 @@ func (c *cluster) serve(hosts *dispatch.Server) {
 			a.stop()
 		}
 		cancel()
-		<-ran
+		running.Wait()
 		transport.Stop()
 		_ = c.store.Close()
 	})

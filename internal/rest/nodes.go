@@ -70,16 +70,6 @@ func (s *Server) deleteNode(q *request) (wire.RcList, error) {
 	return wire.RcList{done(wire.Deleted, "", "node %s deleted", q.PathValue("node"))}, nil
 }
 
-// reconnectNode has nothing to do: agents dial in, and go on trying for ever.
-func (s *Server) reconnectNode(q *request) (wire.RcList, error) {
-	n, err := schema.FindNode(s.Store.Snapshot(), q.PathValue("node"))
-	if err != nil {
-		return nil, err
-	}
-	return wire.RcList{wire.NewRc(wire.InfoNoop, "the agent of node "+string(n.Name)+" connects by itself").
-		WithDetails("The node is " + string(s.Observed.Node(n.Name.Key()).Connection) + " now.")}, nil
-}
-
 func newInterface(b wire.NetInterfaceCreate) inventory.NewInterface {
 	n := inventory.NewInterface{Name: b.Name, Address: b.Address, Encryption: strings.ToUpper(b.SatelliteEncryptionType)}
 	if b.SatellitePort != nil {
