@@ -109,6 +109,15 @@ func (t *tally) add(f finding) {
 	}
 }
 
+// shrinking is the progress of a job whose parts are gone once they are finished, so that a
+// later try finds fewer: it counts those of all tries.
+func shrinking(j schema.Job, progress Progress) Progress {
+	return func(total, finished int) {
+		all := max(j.Total, total)
+		progress(all, all-total+finished)
+	}
+}
+
 // try is the outcome of a job that goes on until nothing is left to do, or nothing is left
 // that can be done.
 func (t *tally) try() schema.JobTry {

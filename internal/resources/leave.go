@@ -35,8 +35,16 @@ func (s *Resources) evacuate(ctx context.Context, j schema.Job, progress Progres
 	for _, name := range j.Spec.Avoid {
 		l.avoid[model.NodeName(name).Key()] = "node is not to be a target of the evacuation"
 	}
-	t := each(ctx, slices.Collect(schema.ResourcesByNode.Get(view, n.Name.Key())), progress, l.replica)
-	return t.try()
+	var list []schema.Resource
+	for r := range schema.ResourcesByNode.Get(view, n.Name.Key()) {
+		if !r.Deleting {
+			list = append(list, r)
+		}
+	}
+	out := each(ctx, list, shrinking(j, progress), l.replica).try()
+	all := max(j.Total, out.Total)
+	out.Total, out.Done = all, all-out.Total+out.Done
+	return out
 }
 
 // replica does what can be done for one replica. Whatever it finds, it looks again in the

@@ -66,7 +66,7 @@ func (s *Resources) lose(ctx context.Context, j schema.Job, progress Progress) s
 		return schema.JobTry{State: schema.JobDone}
 	}
 	replicas := slices.Collect(schema.ResourcesByNode.Get(view, l.node))
-	t := each(ctx, replicas, progress, func(ctx context.Context, r schema.Resource) finding {
+	t := each(ctx, replicas, shrinking(j, progress), func(ctx context.Context, r schema.Resource) finding {
 		return l.forget(ctx, func(tx *store.Tx) error { return s.dropIfThere(tx, r.ID()) })
 	})
 	if len(t.problems) == 0 {
@@ -82,9 +82,10 @@ func (s *Resources) lose(ctx context.Context, j schema.Job, progress Progress) s
 		}))
 	}
 	out := t.try()
-	out.Total, out.Done = len(replicas), len(replicas)
+	out.Total = max(j.Total, len(replicas))
+	out.Done = out.Total - schema.ResourcesByNode.Len(s.Store.Snapshot(), l.node)
 	if len(t.problems) > 0 {
-		out.State, out.Done = schema.JobRunning, t.finished // it cannot fail for ever: nobody stands in its way
+		out.State = schema.JobRunning // it cannot fail for ever: nobody stands in its way
 	}
 	return out
 }

@@ -4,13 +4,17 @@
 package resources_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/fakeagent"
 	"github.com/holdfast-storage/holdfast/internal/catalog"
+	"github.com/holdfast-storage/holdfast/internal/converge"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/inventory"
 	"github.com/holdfast-storage/holdfast/internal/model"
@@ -38,6 +42,43 @@ func start(t *testing.T, o cluster.Options) *rig {
 	r := &rig{Cluster: cluster.Start(t, o), t: t}
 	t.Cleanup(r.Check)
 	return r
+}
+
+// lead runs the leader's loops until the test ends, or the answer is called.
+func (r *rig) lead() (stop func()) {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	loops := converge.New(converge.Config{
+		Store: r.Store, Observed: r.Observed, Worker: r.Resources, RetryFirst: 10 * time.Millisecond, RetryMost: 50 * time.Millisecond,
+	})
+	go func() { ended <- loops.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			r.t.Errorf("the loops ended with %v", err)
+		}
+	})
+	r.t.Cleanup(stop)
+	return stop
+}
+
+// job is the newest job of a kind about an object.
+func (r *rig) job(kind schema.JobKind, object string) schema.Job {
+	var newest schema.Job
+	for j := range schema.Jobs.All(r.Store.Snapshot()) {
+		if j.Kind == kind && j.Object == object && !j.Created.Before(newest.Created) {
+			newest = j
+		}
+	}
+	return newest
+}
+
+// ended waits until the newest job of a kind about an object is in a state.
+func (r *rig) ended(kind schema.JobKind, object string, state schema.JobState) schema.Job {
+	r.t.Helper()
+	r.Until(func() bool { return r.job(kind, object).State == state })
+	return r.job(kind, object)
 }
 
 // withoutDRBD makes agents that can run plain storage only.
