@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package controller puts a controller together: the store on its engine, the soft state, the
-// use cases, the agents' sessions with their authority, and the REST API. It decides nothing by itself.
+// use cases and the leader's loops, the agents' sessions with their authority, and the REST API. It decides nothing by itself.
 package controller
 
 import (
@@ -21,6 +21,7 @@ import (
 
 	"github.com/holdfast-storage/holdfast/api/agentpb"
 	"github.com/holdfast-storage/holdfast/internal/catalog"
+	"github.com/holdfast-storage/holdfast/internal/converge"
 	"github.com/holdfast-storage/holdfast/internal/dispatch"
 	"github.com/holdfast-storage/holdfast/internal/identity/authority"
 	"github.com/holdfast-storage/holdfast/internal/inventory"
@@ -51,6 +52,7 @@ type Config struct {
 	Heartbeat     time.Duration // of agents; 0: the default
 	OfflineAfter  time.Duration // of silence; 0: the default
 	Patience      time.Duration // how long a call waits for hosts; 0: the default
+	WithoutLoops  bool          // the leader's loops do not run: a test runs them
 }
 
 // Controller is a controller. Its parts are there from New on; Serve makes it reachable.
@@ -60,6 +62,7 @@ type Controller struct {
 	Inventory *inventory.Inventory
 	Catalog   *catalog.Catalog
 	Resources *resources.Resources
+	Loops     *converge.Loops // nil when they do not run
 	Dispatch  *dispatch.Server
 	REST      *rest.Server
 	Identity  *authority.Authority // nil when agents are served in plain text
@@ -102,6 +105,9 @@ func New(ctx context.Context, c Config) (*Controller, error) {
 	k.Resources = &resources.Resources{
 		Store: st, Observed: k.Observed, Hosts: k.Dispatch, Catalog: k.Catalog, NewID: uuid.NewString, Now: time.Now, Patience: c.Patience,
 	}
+	if !c.WithoutLoops {
+		k.Loops = converge.New(converge.Config{Store: st, Observed: k.Observed, Worker: k.Resources, Log: c.Log})
+	}
 	k.REST = &rest.Server{
 		Store: st, Observed: k.Observed, Inventory: k.Inventory, Catalog: k.Catalog, Resources: k.Resources, Build: c.Build, Log: c.Log,
 		Metrics: c.Metrics,
@@ -128,9 +134,10 @@ func (k *Controller) Serve(ctx context.Context, agents, clients net.Listener) er
 	defer stopFront()
 	back, stopBack := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBack()
-	ended := make(chan error, 3)
+	ended := make(chan error, 4)
 	run := func(part func() error) { go func() { ended <- part() }() }
 	run(func() error { return k.Dispatch.Run(back) })
+	run(func() error { return k.converge(back) })
 	run(func() error { return k.serveAgents(back, agents) })
 	run(func() error {
 		defer stopBack()
@@ -144,6 +151,15 @@ func (k *Controller) Serve(ctx context.Context, agents, clients net.Listener) er
 		stopFront()
 	}
 	return first
+}
+
+// converge runs the leader's loops until ctx ends.
+func (k *Controller) converge(ctx context.Context) error {
+	if k.Loops == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return k.Loops.Run(ctx)
 }
 
 // Close closes the store and its engine.

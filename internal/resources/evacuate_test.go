@@ -238,7 +238,9 @@ func TestANodeThatIsAwayIsEvacuatedFromItsPeers(t *testing.T) {
 	r.evacuated("n1")
 	same(t, "replicas", r.replicas("vol"), "n1 diskful deleting, n2 diskful, n3 diskful")
 	r.StartAgent("n1")
-	r.Until(func() bool { return r.replicas("vol") == "n2 diskful, n3 diskful" && len(r.Agents["n1"].Volumes()) == 0 })
+	r.Until(func() bool {
+		return r.replicas("vol") == "n2 diskful, n3 diskful" && len(r.Agents["n1"].Volumes()) == 0
+	})
 }
 
 func TestAnEvictedNodeIsReplacedAndKeepsItsReplicas(t *testing.T) {

@@ -127,7 +127,10 @@ func TestALostNodeTakesNothingNew(t *testing.T) {
 			_, _, err := r.Resources.EvacuateNode(t.Context(), "n2", resources.Evacuation{})
 			return err
 		}(),
-		"restore": func() error { _, err := r.Resources.RestoreNode(t.Context(), "n2", resources.Restoration{}); return err }(),
+		"restore": func() error {
+			_, err := r.Resources.RestoreNode(t.Context(), "n2", resources.Restoration{})
+			return err
+		}(),
 	} {
 		t.Log(what)
 		refused(t, err, errs.Closing)

@@ -38,7 +38,7 @@ type rig struct {
 
 func start(t *testing.T, o cluster.Options) *rig {
 	t.Helper()
-	o.Settings = append(o.Settings, store.Paranoid())
+	o.Settings, o.WithoutLoops = append(o.Settings, store.Paranoid()), true
 	r := &rig{Cluster: cluster.Start(t, o), t: t}
 	t.Cleanup(r.Check)
 	return r

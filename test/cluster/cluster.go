@@ -45,6 +45,8 @@ type Options struct {
 	TLS      bool                   // agents speak mutual TLS, with certificates made for each connection; plain text without it
 	Renewed  time.Duration          // how often agents make their connections anew; the controller's default when 0
 	Settings []store.Setting
+
+	WithoutLoops bool // the leader's loops do not run: the test runs them
 }
 
 // Cluster is a running cluster.
@@ -72,7 +74,7 @@ func Start(tb testing.TB, o Options) *Cluster {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	k, err := controller.New(ctx, controller.Config{
-		Engine: o.Engine, Patience: o.Patience, StoreSettings: o.Settings, Plaintext: !o.TLS, ConnectionAge: o.Renewed,
+		Engine: o.Engine, Patience: o.Patience, StoreSettings: o.Settings, WithoutLoops: o.WithoutLoops, Plaintext: !o.TLS, ConnectionAge: o.Renewed,
 		Build: rest.Build{Version: "1.34.0", Commit: "test", Time: "2026-01-01T00:00:00Z"},
 	})
 	if err != nil {
