@@ -5,6 +5,7 @@ package file
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -53,7 +54,7 @@ func (p *Pool) open(ctx context.Context, f *folder, e entry) (pool.Device, error
 		return pool.Device{}, err
 	}
 	if name == "" {
-		file, err := f.open(e.name, unix.O_RDWR, 0)
+		file, err := f.open(e.name(), unix.O_RDWR, 0)
 		if err != nil {
 			return pool.Device{}, err
 		}
@@ -107,8 +108,12 @@ func (p *Pool) remove(ctx context.Context, f *folder, id pool.ID) error {
 	if err := p.release(ctx, f, id, true); err != nil || len(entries) == 0 {
 		return err
 	}
+	// Before the volume, so that a later one with the same inode is not taken for rolled back.
+	if err := forgetRollBack(f, id); err != nil {
+		return p.unwritable("remove volume "+id.String(), err)
+	}
 	for _, e := range entries {
-		if err := unix.Unlinkat(f.fd(), e.name, 0); err != nil {
+		if err := unix.Unlinkat(f.fd(), e.name(), 0); err != nil && !errors.Is(err, unix.ENOENT) {
 			return p.unwritable("remove volume "+id.String(), err)
 		}
 		p.loops.forget(e.file)

@@ -65,6 +65,7 @@ func TestDriver(t *testing.T) {
 				Granularity: file.Granularity,
 				Thin:        tc.thin,
 				RealDevices: true,
+				Shares:      tc.fstype == "xfs" || tc.fstype == "btrfs",
 			}.Run(t)
 		})
 	}

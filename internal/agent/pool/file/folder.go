@@ -76,7 +76,10 @@ func (p *Pool) enter(ctx context.Context) (*folder, error) {
 		return nil, p.unreachable(err)
 	}
 	f := &folder{dir: os.NewFile(uintptr(fd), p.c.Dir)}
-	if err := p.identify(f); err != nil {
+	if err = p.identify(f); err == nil {
+		err = p.sweep(ctx, f)
+	}
+	if err != nil {
 		f.close()
 		return nil, err
 	}

@@ -113,7 +113,7 @@ func (l *loops) find(uuid string, e entry, bound lister) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, loop := range names[e.name] {
+	for _, loop := range names[e.name()] {
 		if elsewhere(loop.Backing, e) {
 			continue
 		}

@@ -37,8 +37,8 @@ func (p *Pool) lost(f *folder, wanted func(pool.ID) bool) ([]pool.Volume, error)
 	var volumes []pool.Volume
 	for _, loop := range all {
 		path, unlinked := strings.CutSuffix(loop.Backing, deleted)
-		id, isNew, ok := parse(filepath.Base(path))
-		if !unlinked || !ok || !wanted(id) {
+		e, ok := parseVolume(filepath.Base(path))
+		if !unlinked || !ok || !wanted(e.id) {
 			continue
 		}
 		info, bound, err := p.loops.status(loop.Name)
@@ -53,7 +53,7 @@ func (p *Pool) lost(f *folder, wanted func(pool.ID) bool) ([]pool.Volume, error)
 			return nil, err
 		}
 		volumes = append(volumes, pool.Volume{
-			ID: id, Size: size, Granularity: Granularity, New: isNew, Lost: true, Device: pool.Device{Path: devicePath(loop.Name), Size: size},
+			ID: e.id, Size: size, Granularity: Granularity, New: e.isNew(), Lost: true, Device: pool.Device{Path: devicePath(loop.Name), Size: size},
 		})
 	}
 	return volumes, nil

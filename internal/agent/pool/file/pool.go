@@ -4,6 +4,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/freeze"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
 )
 
@@ -28,15 +30,26 @@ type Config struct {
 	Thin     bool           // FILE_THIN; otherwise FILE.
 	Identity string         // The uuid that the directory is known to have. Empty: not known yet.
 	Users    *inuse.Scanner // Shared by the pools of a host, to save work. Nil: one of its own.
+
+	// Freezer freezes the filesystems that are mounted from volumes while snapshots are taken. It is shared by the pools of a host. Nil: they go on.
+	Freezer *freeze.Freezer
+	// StillMost is how many bytes are copied at most while a filesystem is frozen for it. Zero: DefaultStillMost.
+	StillMost int64
 }
 
-// Pool is a directory of volumes. It implements pool.Driver, pool.Finder, pool.HolderLister and pool.Checker.
+// DefaultStillMost is StillMost when that is zero: what a disk copies in some seconds.
+const DefaultStillMost = 2 << 30
+
+// Pool is a directory of volumes. It implements pool.Driver and all optional abilities.
 type Pool struct {
 	c     Config
 	users *inuse.Scanner
 	locks locks
 	known identity
 	loops *loops
+	reads reads
+	still stills
+	swept swept
 
 	renames sync.RWMutex // Held for reading while the directory is read, and for writing while a file is renamed.
 }
@@ -55,6 +68,7 @@ func New(c Config) (*Pool, error) {
 	if users == nil {
 		users = &inuse.Scanner{}
 	}
+	c.StillMost = cmp.Or(c.StillMost, DefaultStillMost)
 	return &Pool{c: c, users: users, known: identity{uuid: c.Identity}, loops: newLoops(!c.Thin)}, nil
 }
 
@@ -68,17 +82,32 @@ func (p *Pool) Identity(ctx context.Context) (string, error) {
 	return f.uuid, nil
 }
 
-// Space implements pool.Driver. Free is what the file system gives to users without privileges.
+// Space implements pool.Driver. Free is what the file system gives to users without privileges, and in a FILE pool without what volumes need when they
+// write to blocks that they share.
 func (p *Pool) Space(ctx context.Context) (pool.Space, error) {
 	f, err := p.enter(ctx)
 	if err != nil {
 		return pool.Space{}, err
 	}
 	defer f.close()
-	return p.space(f)
+	return p.space(ctx, f)
 }
 
-func (p *Pool) space(f *folder) (pool.Space, error) {
+func (p *Pool) space(ctx context.Context, f *folder) (pool.Space, error) {
+	space, err := p.room(f)
+	if err != nil {
+		return pool.Space{}, err
+	}
+	promised, err := p.promised(ctx, f)
+	if err != nil {
+		return pool.Space{}, err
+	}
+	space.Free = max(0, space.Free-promised)
+	return space, nil
+}
+
+// room returns what the file system says of its room.
+func (p *Pool) room(f *folder) (pool.Space, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(f.fd(), &st); err != nil {
 		return pool.Space{}, p.faulty(pool.Unreadable, "statfs", err)
@@ -111,7 +140,7 @@ func (p *Pool) Check(ctx context.Context) error {
 		return err
 	}
 	defer f.close()
-	if _, err := p.space(f); err != nil {
+	if _, err := p.room(f); err != nil {
 		return err
 	}
 	return p.probe(f)

@@ -6,9 +6,11 @@ package file
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -59,7 +61,7 @@ func (p *Pool) usage(ctx context.Context, f *folder, id pool.ID) (usage, error) 
 	}
 	var u usage
 	for _, e := range entries {
-		u.file = append(u.file, table.File(e.file)...)
+		u.file = append(u.file, p.openers(table, e.file)...)
 	}
 	for _, loop := range table.Loops() {
 		if !named(loop, id) || elsewhere(loop.Backing, entries...) {
@@ -86,10 +88,71 @@ func (p *Pool) usage(ctx context.Context, f *folder, id pool.ID) (usage, error) 
 	return u, nil
 }
 
+// openers returns who has a file of ours open past the devices. This process only counts as what it copies: its looks at files are no use.
+func (p *Pool) openers(table *inuse.Table, file inuse.File) []pool.Holder {
+	self := os.Getpid()
+	holders := slices.DeleteFunc(table.File(file), func(h pool.Holder) bool { return h.Kind == pool.Opened && h.PID == self })
+	for _, what := range p.reads.of(file) {
+		holders = append(holders, pool.Holder{Kind: pool.Opened, Name: what, PID: self})
+	}
+	return holders
+}
+
+// over returns the loop devices that others put over a file.
+func (l *loops) over(table *inuse.Table, e entry) ([]pool.Holder, error) {
+	var holders []pool.Holder
+	for _, loop := range table.Loops() {
+		if filepath.Base(loop.Backing) != e.name() || elsewhere(loop.Backing, e) {
+			continue
+		}
+		info, isBound, err := l.status(loop.Name)
+		if err != nil {
+			return nil, err
+		}
+		if isBound && under(info, e.file) {
+			holders = append(holders, pool.Holder{Kind: pool.Stacked, Name: loop.Name})
+		}
+	}
+	return holders, nil
+}
+
+// reads are the files that this process copies from, and what becomes of each copy. The zero value is ready for use.
+type reads struct {
+	mu    sync.Mutex
+	files map[inuse.File][]string
+}
+
+// add notes a copy until the returned function is called.
+func (r *reads) add(file inuse.File, what string) (done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.files == nil {
+		r.files = map[inuse.File][]string{}
+	}
+	r.files[file] = append(r.files[file], what)
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		left := r.files[file]
+		i := slices.Index(left, what)
+		if left = slices.Delete(left, i, i+1); len(left) == 0 {
+			delete(r.files, file)
+			return
+		}
+		r.files[file] = left
+	}
+}
+
+func (r *reads) of(file inuse.File) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.files[file])
+}
+
 // named tells whether a loop device lies over a file with a name of that volume, which may have been unlinked.
 func named(loop inuse.Loop, id pool.ID) bool {
-	base := filepath.Base(strings.TrimSuffix(loop.Backing, deleted))
-	return base == id.Name()+finishedSuffix || base == id.Name()+newSuffix
+	e, ok := parseVolume(filepath.Base(strings.TrimSuffix(loop.Backing, deleted)))
+	return ok && e.id == id.Fold()
 }
 
 func deviceHolders(table *inuse.Table, name string) ([]pool.Holder, error) {
@@ -98,19 +161,4 @@ func deviceHolders(table *inuse.Table, name string) ([]pool.Holder, error) {
 		return nil, fmt.Errorf("look at %s: %w", name, err)
 	}
 	return table.Device(st.Rdev)
-}
-
-// entries returns the files of a volume: none, one, or two when someone else put the second there.
-func (p *Pool) entries(f *folder, id pool.ID) ([]entry, error) {
-	var entries []entry
-	for _, suffix := range []string{finishedSuffix, newSuffix} {
-		e, ok, err := p.stat(f, id, id.Name()+suffix, suffix == newSuffix)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			entries = append(entries, e)
-		}
-	}
-	return entries, nil
 }

@@ -5,6 +5,7 @@ package pooltest
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
@@ -26,12 +27,25 @@ const (
 	Close   Op = "close"
 	Grow    Op = "grow"
 	Remove  Op = "remove"
+
+	TakeSnapshot   Op = "take"
+	FinishSnapshot Op = "finish snapshot"
+	Snapshots      Op = "snapshots"
+	RemoveSnapshot Op = "remove snapshot"
+	Clone          Op = "clone"
+	RollBack       Op = "roll back"
+	Suspend        Op = "suspend"
+	Resume         Op = "resume"
+
+	// Copy is no method but the middle of one that copies: a half of what it makes is there. What fails here leaves that half behind, as an agent does that
+	// is killed.
+	Copy Op = "copy"
 )
 
 // Fault makes calls of a Memory fail.
 type Fault struct {
 	Op    Op      // Empty: all.
-	ID    pool.ID // Zero: all volumes.
+	ID    pool.ID // Zero: all volumes. Snapshots go by their volume, clones by what they become.
 	After bool    // The call does its work first, and then its answer is lost.
 	Times int     // How often. Zero: until it is healed.
 	Err   error
@@ -82,22 +96,30 @@ func (m *Memory) Calls() []string {
 
 // do runs fn as the work of a call.
 func (m *Memory) do(ctx context.Context, op Op, id pool.ID, fn func() error) error {
-	if err := ctx.Err(); err != nil {
+	if op == Space || op == List || op == Check || op == Snapshots {
+		return m.call(ctx, op, id, "", fn)
+	}
+	if err := errors.Join(ctx.Err(), id.Validate()); err != nil {
 		return err
 	}
-	named := op != Space && op != List && op != Check
-	if named {
-		if err := id.Validate(); err != nil {
-			return err
-		}
+	if op == Find || op == Holders {
+		return m.call(ctx, op, id, "", fn)
+	}
+	return m.call(ctx, op, id, id.String(), fn)
+}
+
+// call is do for a call that is listed as shown, or not at all when that is empty.
+func (m *Memory) call(ctx context.Context, op Op, id pool.ID, shown string, fn func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	if err := m.wait(ctx, op, id); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if named && op != Find && op != Holders {
-		m.calls = append(m.calls, string(op)+" "+id.String())
+	if shown != "" {
+		m.calls = append(m.calls, string(op)+" "+shown)
 	}
 	if err := m.fault(op, id, false); err != nil {
 		return err

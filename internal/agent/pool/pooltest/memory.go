@@ -12,17 +12,18 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 )
 
-// Memory is a pool in memory. It implements pool.Driver, pool.Finder, pool.HolderLister and pool.Checker; wrap it in a struct that
-// embeds a pool.Driver to hide all but the first. Its devices are paths that do not exist.
+// Memory is a pool in memory. It implements pool.Driver and all optional abilities; wrap it in a struct that embeds a pool.Driver to hide them. Its
+// devices are paths that do not exist, and the content of a volume is a text.
 type Memory struct {
 	c MemoryConfig
 
-	mu      sync.Mutex
-	volumes map[pool.ID]*memoryVolume
-	calls   []string
-	faults  []*Fault
-	gates   []*Gate
-	opened  int
+	mu        sync.Mutex
+	volumes   map[pool.ID]*memoryVolume
+	snapshots map[pool.SnapshotID]*memorySnapshot
+	calls     []string
+	faults    []*Fault
+	gates     []*Gate
+	opened    int
 }
 
 // MemoryConfig says what a Memory is like.
@@ -31,15 +32,21 @@ type MemoryConfig struct {
 	Total       int64  // Bytes. Zero: 1 TiB.
 	Granularity int64  // Bytes. Zero: 4096.
 	Thin        bool   // Volumes take no room until Write says so.
+	Copies      bool   // Snapshots and clones are not made in one instant: what is written meanwhile makes them fail.
 }
 
 type memoryVolume struct {
-	size      int64
-	allocated int64
-	isNew     bool
-	lost      bool
-	device    pool.Device
-	holders   []*pool.Holder
+	size       int64
+	allocated  int64
+	isNew      bool
+	lost       bool
+	half       bool // A copy that was broken off.
+	content    string
+	writes     int // How often it was written.
+	suspended  int // Suspensions that hold writers back.
+	rolledBack string
+	device     pool.Device
+	holders    []*pool.Holder
 }
 
 // NewMemory returns an empty pool.
@@ -53,7 +60,7 @@ func NewMemory(c MemoryConfig) *Memory {
 	if c.Granularity == 0 {
 		c.Granularity = 4096
 	}
-	return &Memory{c: c, volumes: map[pool.ID]*memoryVolume{}}
+	return &Memory{c: c, volumes: map[pool.ID]*memoryVolume{}, snapshots: map[pool.SnapshotID]*memorySnapshot{}}
 }
 
 // Use marks a volume as used by h until the returned function is called. The volume must exist.
@@ -84,11 +91,14 @@ func (m *Memory) Lose(id pool.ID) {
 	m.volumes[id.Fold()].lost = true
 }
 
-// Write makes a volume take room in a thin pool, as writing to it does. The volume must exist.
+// Write makes a volume take room in a thin pool, as writing to it does. What was there before stays in its youngest snapshot. The volume must exist.
 func (m *Memory) Write(id pool.ID, bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v := m.volumes[id.Fold()]
+	if s := m.youngest(id); s != nil {
+		s.allocated = min(s.size, s.allocated+bytes)
+	}
 	v.allocated = min(v.size, v.allocated+bytes)
 }
 
@@ -106,6 +116,9 @@ func (m *Memory) free() int64 {
 	free := m.c.Total
 	for _, v := range m.volumes {
 		free -= v.allocated
+	}
+	for _, s := range m.snapshots {
+		free -= s.allocated
 	}
 	return max(0, free)
 }
@@ -129,7 +142,7 @@ func (m *Memory) List(ctx context.Context) ([]pool.Volume, error) {
 }
 
 func (m *Memory) volume(id pool.ID, v *memoryVolume) pool.Volume {
-	return pool.Volume{ID: id, Size: v.size, Granularity: m.c.Granularity, Allocated: v.allocated, New: v.isNew, Lost: v.lost, Device: v.device}
+	return pool.Volume{ID: id, Size: v.size, Granularity: m.c.Granularity, Allocated: v.allocated, New: v.isNew, Lost: v.lost, RolledBack: v.rolledBack, Device: v.device}
 }
 
 // Find implements pool.Finder.
@@ -176,7 +189,7 @@ func (m *Memory) Create(ctx context.Context, id pool.ID, size int64) error {
 			return &pool.LostError{Pool: m.c.Name, ID: id, Device: v.device.Path}
 		case ok && !v.isNew:
 			return &pool.ExistsError{Pool: m.c.Name, ID: id, Size: v.size}
-		case ok && v.size == size:
+		case ok && v.size == size && !v.half && v.content == "":
 			return nil
 		case ok && len(v.holders) > 0:
 			return &pool.InUseError{ID: id, Holders: v.used()}
@@ -206,6 +219,9 @@ func (m *Memory) resize(v *memoryVolume, size int64) error {
 // Finish implements pool.Driver.
 func (m *Memory) Finish(ctx context.Context, id pool.ID) error {
 	return m.with(ctx, Finish, id, func(v *memoryVolume) error {
+		if v.half {
+			return fmt.Errorf("volume %s is a copy that was broken off: make it again", id)
+		}
 		v.isNew = false
 		return nil
 	})

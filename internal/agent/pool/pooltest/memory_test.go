@@ -21,7 +21,17 @@ func fixture(m *pooltest.Memory) pooltest.Fixture {
 			return m.Use(id, pool.Holder{Kind: kind, Name: "someone", PID: 42})
 		}
 	}
-	return pooltest.Fixture{Open: func(*testing.T) pool.Driver { return m }, Uses: uses}
+	return pooltest.Fixture{
+		Open: func(*testing.T) pool.Driver { return m },
+		Uses: uses,
+		Fill: func(t *testing.T, id pool.ID, label string) {
+			t.Helper()
+			if err := m.Put(id, label); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Label: func(_ *testing.T, id pool.ID) string { return m.Content(id) },
+	}
 }
 
 func TestMemory(t *testing.T) {

@@ -19,6 +19,7 @@ type Suite struct {
 	Granularity int64 // What sizes are rounded up to.
 	Thin        bool  // Volumes may be larger than the pool.
 	RealDevices bool  // Devices can be read and written.
+	Shares      bool  // Snapshots and clones share room with what they were made from.
 }
 
 // Fixture is a pool under test.
@@ -28,6 +29,10 @@ type Fixture struct {
 
 	// Uses are the ways to use the device of a volume. Each returns what ends the use.
 	Uses map[pool.HolderKind]func(t *testing.T, id pool.ID, device string) (release func())
+
+	// Fill gives a volume a content that is known by a label, and Label tells which one it has. Nil: the devices are real, and the suite writes and reads them.
+	Fill  func(t *testing.T, id pool.ID, label string)
+	Label func(t *testing.T, id pool.ID) string
 
 	// Foreign puts things of others into the pool, with names as like to ours as possible, and returns a check that they are untouched. Nil: the
 	// pool cannot have such things.
@@ -63,6 +68,20 @@ func (s Suite) Run(t *testing.T) {
 		{"CancelledCallDoesNothing", testCancelled},
 		{"ManyVolumesAtOnce", testMany},
 		{"OneVolumeByManyAtOnce", testContended},
+		{"SnapshotIsNewUntilFinished", testSnapshotNew},
+		{"SnapshotKeepsItsMoment", testSnapshotMoment},
+		{"SnapshotsGoInAnyOrder", testSnapshotOrder},
+		{"SnapshotNamesAreChecked", testSnapshotNames},
+		{"SnapshotTakesRoomOfItsOwn", testSnapshotSpace},
+		{"SnapshotsOfAMomentAreTold", testSuspend},
+		{"CloneHasTheContentOfItsSource", testClone},
+		{"CloneIsNewUntilFinished", testCloneNew},
+		{"SizesOfClonesAreRoundedUp", testCloneSizes},
+		{"ManyClonesAtOnce", testManyClones},
+		{"RollBackGivesTheContentBack", testRollBack},
+		{"RollBackIsDoneOnce", testRollBackOnce},
+		{"CopiesGoOnAfterACrash", testCopyCrash},
+		{"CancelledCopyLeavesNothing", testCopyCancelled},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			u := &subject{Suite: s, Fixture: s.New(t)}
@@ -99,6 +118,16 @@ func (u *subject) clear(t *testing.T) {
 	for _, v := range volumes {
 		if err := u.d.Remove(t.Context(), v.ID); err != nil {
 			t.Errorf("remove %s at the end: %v", v.ID, err)
+		}
+	}
+	if d, ok := u.d.(pool.Snapshotter); ok { // After the volumes, so that they are seen to outlive them.
+		for _, s := range u.snapshots(t) {
+			if err := d.RemoveSnapshot(t.Context(), s.ID); err != nil {
+				t.Errorf("remove %s at the end: %v", s.ID, err)
+			}
+		}
+		if left := u.snapshots(t); len(left) > 0 {
+			t.Errorf("left at the end: %+v", left)
 		}
 	}
 	if left := u.list(t); len(left) > 0 {
