@@ -6,7 +6,6 @@ package rest
 import (
 	"context"
 	"math"
-	"net/http"
 	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
@@ -18,13 +17,6 @@ import (
 type Joiner interface {
 	// NewToken makes a join token of a node, and returns it with the time until which it is good.
 	NewToken(ctx context.Context, node string, life time.Duration) (identity.Token, time.Time, error)
-}
-
-// OwnRoutes lists the operations that Holdfast has beyond the API. The list is the caller's own.
-func OwnRoutes() []Route {
-	return []Route{
-		read(http.MethodPost, "/v1/nodes/{node}/join-token", Feature, wire.ObjNode, (*Server).createJoinToken),
-	}
 }
 
 // createJoinToken is the one answer that has the token: it can be asked for again only by making another.

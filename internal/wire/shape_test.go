@@ -92,6 +92,8 @@ var responses = []any{
 	wire.ControllerConfigLDAP{},
 	wire.Stats{},
 	wire.SpaceReport{},
+	wire.Orphan{},
+	wire.Job{},
 	wire.ErrorReport{},
 	wire.RemoteList{},
 	wire.S3Remote{},
