@@ -55,6 +55,9 @@ func examples(t *testing.T, page string) []example {
 	return list
 }
 
+// agentsVariable is where agents are expected.
+const agentsVariable = "HOLDFAST_AGENTS"
+
 // up builds Holdfast, starts it as `make up` would, and returns the environment of a shell beside it.
 func up(t *testing.T) []string {
 	t.Helper()
@@ -87,7 +90,7 @@ func up(t *testing.T) []string {
 		t.Fatalf("the server said %q, %v", first, err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }()
-	return append(os.Environ(), "LS_CONTROLLERS="+api, "PATH="+bin+":"+os.Getenv("PATH"))
+	return append(os.Environ(), "LS_CONTROLLERS="+api, agentsVariable+"="+agents, "PATH="+bin+":"+os.Getenv("PATH"))
 }
 
 func free(t *testing.T) string {

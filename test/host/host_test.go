@@ -128,7 +128,7 @@ func TestAVolumeOutlivesItsAgentAndController(t *testing.T) {
 	s.refused("DELETE", "/v1/resource-definitions/vol", "", mnt)
 
 	s.end("controller", syscall.SIGKILL)
-	s.run("controller", "controller", "--data", filepath.Join(s.dir, "controller"), "--listen", s.api, "--agent-listen", s.agents, "--plaintext")
+	s.run("controller", "controller", "--data", filepath.Join(s.dir, "controller"), "--listen", s.api, "--agent-listen", s.agents)
 	s.until("the node to be back", func() bool {
 		return strings.Contains(s.call("GET", "/v1/nodes/n1", "").text, `"ONLINE"`)
 	})

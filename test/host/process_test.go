@@ -65,7 +65,7 @@ func start(t *testing.T) *system {
 	}
 	s := &system{t: t, dir: t.TempDir(), api: free(t), agents: free(t), procs: map[string]*process{}}
 	t.Cleanup(s.stop)
-	s.run("controller", "controller", "--data", filepath.Join(s.dir, "controller"), "--listen", s.api, "--agent-listen", s.agents, "--plaintext")
+	s.run("controller", "controller", "--data", filepath.Join(s.dir, "controller"), "--listen", s.api, "--agent-listen", s.agents)
 	s.until("the controller to be healthy", func() bool {
 		a := s.call("GET", "/health", "")
 		return a.status == http.StatusOK
@@ -124,12 +124,21 @@ func (s *system) stop() {
 	}
 }
 
-// node registers a node and starts its agent.
+// node registers a node, makes a token by which its host joins, and starts its agent.
 func (s *system) node(name string) {
 	s.t.Helper()
 	s.must("POST", "/v1/nodes", fmt.Sprintf(`{"name":%q,"type":"Satellite","net_interfaces":[{"name":"default","address":"127.0.0.1"}]}`, name))
+	var made struct{ Token string }
+	if err := json.Unmarshal([]byte(s.must("POST", "/v1/nodes/"+name+"/join-token", "")), &made); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(s.token(name), []byte(made.Token), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
 	s.agent(name)
 }
+
+func (s *system) token(name string) string { return filepath.Join(s.dir, "token-"+name) }
 
 func (s *system) agent(name string) {
 	s.t.Helper()
@@ -140,7 +149,7 @@ func (s *system) agent(name string) {
 }
 
 func (s *system) agentArgs(name string) []string {
-	return []string{"agent", "--node", name, "--controller", s.agents, "--state", filepath.Join(s.dir, "state-"+name), "--plaintext"}
+	return []string{"agent", "--node", name, "--controller", s.agents, "--state", filepath.Join(s.dir, "state-"+name), "--join-file", s.token(name)}
 }
 
 type answer struct {
