@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write pages that are made from the prog
 // routes: go test ./test/docs -run Coverage -update.
 func TestTheCoverageOfTheAPIIsWhatItsPageSays(t *testing.T) {
 	const page = "../../docs/api-coverage.md"
-	want := coverage(rest.Routes())
+	want := coverage(rest.Routes(), rest.OwnRoutes())
 	if *update {
 		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -37,7 +37,7 @@ func TestTheCoverageOfTheAPIIsWhatItsPageSays(t *testing.T) {
 }
 
 // coverage renders the page.
-func coverage(routes []rest.Route) string {
+func coverage(routes, own []rest.Route) string {
 	var b strings.Builder
 	b.WriteString("# Coverage of the LINSTOR REST API v1\n\n" +
 		"Made from the routes of the server by a test. *Served*: works. *Empty*: answers as an installation that has none of these\n" +
@@ -56,13 +56,20 @@ func coverage(routes []rest.Route) string {
 		fmt.Fprintf(&b, "| %s | %d | %d | %d |\n", escape(string(tier)), c[rest.Served], c[rest.Empty], c[rest.Planned])
 	}
 	b.WriteString("\n| operation | tier | state |\n|---|---|---|\n")
-	sorted := slices.SortedFunc(slices.Values(routes), func(a, c rest.Route) int {
-		return cmp.Or(cmp.Compare(a.Path, c.Path), cmp.Compare(a.Method, c.Method))
-	})
-	for _, r := range sorted {
+	for _, r := range sorted(routes) {
 		fmt.Fprintf(&b, "| `%s %s` | %s | %s |\n", r.Method, r.Path, escape(string(r.Tier)), r.State)
 	}
+	b.WriteString("\n## Beyond the API\n\nOperations that LINSTOR does not have:\n\n")
+	for _, r := range sorted(own) {
+		fmt.Fprintf(&b, "- `%s %s`\n", r.Method, r.Path)
+	}
 	return b.String()
+}
+
+func sorted(routes []rest.Route) []rest.Route {
+	return slices.SortedFunc(slices.Values(routes), func(a, c rest.Route) int {
+		return cmp.Or(cmp.Compare(a.Path, c.Path), cmp.Compare(a.Method, c.Method))
+	})
 }
 
 func escape(s string) string { return strings.ReplaceAll(s, "*", "\\*") }
