@@ -28,7 +28,8 @@ type held struct {
 	Hold
 
 	phase  phase
-	claims int // How many calls of Acquire were told that they have it.
+	claims int           // How many calls of Acquire were told that they have it.
+	late   []chan<- left // Calls of Release that came while another was being recorded.
 	broken string
 	dead   time.Time // Since when its holder is known to be dead.
 }

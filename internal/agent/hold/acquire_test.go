@@ -132,6 +132,18 @@ func TestAllWhoWaitForAMountThatFailsGetItsError(t *testing.T) {
 	})
 }
 
+func TestMountThatIsOnlyReportedIsNone(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.gateAt("mount")
+		a := r.begin(pool, req("a"))
+		r.pass("mount", lies)
+		if !a.ended() || !hold.IsKind(a.err, hold.MountFailed) || !strings.Contains(a.err.Error(), "reported as done") {
+			t.Errorf("acquire ended %v with %v", a.ended(), a.err)
+		}
+		r.want("p", hold.Absent)
+	})
+}
+
 func TestBackoffGrowsToItsLimit(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.judge(func(c *call) verdict {

@@ -28,6 +28,7 @@ type world struct {
 	devices  map[mount.Source]int          // Sources with equal numbers are one file system.
 	readOnly map[mount.Source]bool         //
 	users    map[mount.Source][]mount.User // Who has files open.
+	machine  map[mount.Source]bool         // A virtual machine has a disk there.
 	held     map[mount.Source]map[hold.ID]bool
 	changing map[mount.Source]int // Mutations in flight.
 	broken   []string             // What must hold and did not.
@@ -73,7 +74,7 @@ func newWorld() *world {
 	return &world{
 		table: mount.Table{{ID: 1, Target: "/", Root: "/", FSType: "ext4", Source: "/dev/sda"}}, next: 10,
 		saved: map[mount.Source][]hold.Record{}, uuids: map[mount.Source]string{}, devices: map[mount.Source]int{}, readOnly: map[mount.Source]bool{},
-		users: map[mount.Source][]mount.User{}, held: map[mount.Source]map[hold.ID]bool{}, changing: map[mount.Source]int{}, died: make(chan struct{}),
+		users: map[mount.Source][]mount.User{}, machine: map[mount.Source]bool{}, held: map[mount.Source]map[hold.ID]bool{}, changing: map[mount.Source]int{}, died: make(chan struct{}),
 	}
 }
 
@@ -367,6 +368,9 @@ func (p *process) unheld(s mount.Source, force mount.Force, when string) {
 	defer p.mu.Unlock()
 	if n := len(p.held[s]); n > 0 && force != mount.Detach && !p.dead() {
 		p.violated("an unmount of %s %s while %d hold it", s, when, n)
+	}
+	if when == "begins" && force != mount.Detach && !p.dead() && (p.machine[s] || force != mount.Plain && len(p.users[s]) > 0) {
+		p.violated("an unmount of %s %s under a virtual machine, or by force under %v", s, when, p.users[s])
 	}
 }
 

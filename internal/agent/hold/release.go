@@ -17,12 +17,14 @@ type left struct {
 func (s *source) release(id ID, reply chan<- left) {
 	s.checked = false
 	h := s.holds[id]
-	if h == nil || h.phase == releasing {
-		s.tell(Event{Kind: Anomaly, Hold: &Hold{ID: id, Source: s.id}, Detail: "a hold was released that is not there"})
-		reply <- left{teardown: Teardown{Outcome: NotNeeded, Holders: s.users(), Anomaly: true}}
+	switch {
+	case h == nil:
+		s.anomaly(id, reply)
 		return
-	}
-	if !h.settled() {
+	case h.phase == releasing: // Whether it is still there is known when the first release has ended.
+		h.late = append(h.late, reply)
+		return
+	case !h.settled():
 		e := s.refusal(Released, h.Pool)
 		e.Detail = fmt.Sprintf("hold %s was released while it was being acquired", id)
 		s.deny(h, e)
@@ -40,11 +42,28 @@ func (s *source) release(id ID, reply chan<- left) {
 	})
 }
 
+// anomaly answers a release of what is not held.
+func (s *source) anomaly(id ID, reply chan<- left) {
+	s.tell(Event{Kind: Anomaly, Hold: &Hold{ID: id, Source: s.id}, Detail: "a hold was released that is not there"})
+	reply <- left{teardown: Teardown{Outcome: NotNeeded, Holders: s.users(), Anomaly: true}}
+}
+
 // remove has the end of a hold recorded and then takes it out of the set. When it cannot be recorded, the hold stays.
 func (s *source) remove(h *held, kind EventKind, done func(error)) {
 	before := h.phase
 	h.phase = releasing
 	s.record(Record{Type: HoldRemoved, ID: h.ID}, false, func(err error) {
+		defer func() {
+			late := h.late
+			h.late = nil
+			for _, l := range late {
+				if err != nil {
+					s.release(h.ID, l)
+				} else {
+					s.anomaly(h.ID, l)
+				}
+			}
+		}()
 		switch {
 		case s.holds[h.ID] != h:
 			// The same id was acquired again meanwhile.
