@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/holdfast-storage/holdfast/internal/dispatch"
+	"github.com/holdfast-storage/holdfast/internal/identity/authority"
 	"github.com/holdfast-storage/holdfast/internal/observed"
 	"github.com/holdfast-storage/holdfast/internal/rest"
 	"github.com/holdfast-storage/holdfast/internal/store"
@@ -28,6 +29,9 @@ type Config struct {
 	Build    rest.Build
 
 	Sessions func() dispatch.Stats // nil: nothing of sessions is told
+
+	// Expiries says when certificates stop being good. nil: nothing of them is told.
+	Expiries func() []authority.Expiry
 
 	// ErrorReports says how many reports of faults of the software are kept, and how many were
 	// made since the start. nil: nothing of them is told.

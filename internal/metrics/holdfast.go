@@ -128,3 +128,18 @@ func (s *scrape) agentFigures() {
 		s.count(c.n)
 	}
 }
+
+func (s *scrape) certificateFigures() {
+	if s.Expiries == nil {
+		return
+	}
+	s.family("holdfast_certificate_expiry_timestamp_seconds", gauge,
+		"When each certificate stops being good; that of a node since its agent has called.")
+	for _, x := range s.Expiries() {
+		node := ""
+		if x.Node != "" {
+			node = s.node(x.Node)
+		}
+		s.count(x.At.Unix(), "of", x.Of, "node", node)
+	}
+}

@@ -67,18 +67,18 @@ func TestRequestsBesideTheAPIAreBounded(t *testing.T) {
 
 func TestWhatOthersMeasureFollows(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	expires := prometheus.NewGauge(prometheus.GaugeOpts{Name: "holdfast_certificate_expiry_seconds", Help: "An example."})
-	expires.Set(1800)
-	registry.MustRegister(expires)
+	added := prometheus.NewGauge(prometheus.GaugeOpts{Name: "holdfast_example", Help: "An example."})
+	added.Set(42)
+	registry.MustRegister(added)
 	text := scrape(t, empty(t, registry), "")
 	parse(t, text)
-	must(t, text, "holdfast_certificate_expiry_seconds", "1800")
+	must(t, text, "holdfast_example", "42")
 }
 
 // What is not given is not told, and least of all as zero.
 func TestWithoutASourceThereIsNoFamily(t *testing.T) {
 	families := parse(t, scrape(t, empty(t, nil), ""))
-	for _, name := range []string{"linstor_error_reports_count", "holdfast_error_reports_total", "holdfast_agent_sessions"} {
+	for _, name := range []string{"linstor_error_reports_count", "holdfast_error_reports_total", "holdfast_agent_sessions", "holdfast_certificate_expiry_timestamp_seconds"} {
 		if families[name] != nil {
 			t.Errorf("the family %s is there", name)
 		}

@@ -48,6 +48,7 @@ func (s *scrape) write() {
 	s.jobFigures()
 	s.storeFigures()
 	s.agentFigures()
+	s.certificateFigures()
 }
 
 // findings is what one pass over the cluster has found. It is used again by a later scrape,
@@ -157,12 +158,17 @@ func (s *scrape) readReplica(r *schema.Resource) {
 	if said.Current && said.Failure != nil {
 		s.found.failing[class(said.Failure.Reason)]++
 	}
+	for i := range r.Volumes {
+		s.deleting(r.Volumes[i].Deleting && !r.Deleting, kindVolume, r.Volumes[i].UUID)
+	}
+	if !s.want.resources {
+		return
+	}
 	d, node := s.definition(r.Definition), s.node(r.Node)
 	d.replicas++
 	s.found.replicas.add(use(said), unknown, "name", d.name, "node", node)
 	for i := range r.Volumes {
 		v := &r.Volumes[i]
-		s.deleting(v.Deleting && !r.Deleting, kindVolume, v.UUID)
 		seen := volume(said, v.Number)
 		allocated := unknown
 		if r.Kind == schema.Diskful {
