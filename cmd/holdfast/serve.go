@@ -129,7 +129,7 @@ func open(ctx context.Context, c config.Controller, log *slog.Logger) (*running,
 	defer cancel()
 	k, err := controller.New(opening, controller.Config{
 		Engine: boltkv.New(filepath.Join(c.Data, "holdfast.db")), Log: log, Plaintext: c.Plaintext,
-		Build: rest.Build{Version: version, Commit: commit, Time: built}, Metrics: telemetry.Handler(telemetry.Registry()),
+		Build: rest.Build{Version: version, Commit: commit, Time: built}, Metrics: telemetry.Registry(),
 	})
 	if err != nil {
 		return nil, errors.Join(err, clients.Close(), agents.Close())

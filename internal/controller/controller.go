@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
@@ -26,6 +27,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/identity/authority"
 	"github.com/holdfast-storage/holdfast/internal/inventory"
 	"github.com/holdfast-storage/holdfast/internal/kv"
+	"github.com/holdfast-storage/holdfast/internal/metrics"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/observed"
 	"github.com/holdfast-storage/holdfast/internal/resources"
@@ -39,7 +41,7 @@ type Config struct {
 	Engine  kv.Engine // owned by the controller from New on
 	Build   rest.Build
 	Log     *slog.Logger
-	Metrics http.Handler // serves /metrics; nil: that is not there
+	Metrics *prometheus.Registry // what is served after the controller's own metrics; nil: nothing else
 
 	// Plaintext serves agents without TLS, and takes everybody for the agent that he says he
 	// is. It is for tests alone.
@@ -110,12 +112,24 @@ func New(ctx context.Context, c Config) (*Controller, error) {
 	}
 	k.REST = &rest.Server{
 		Store: st, Observed: k.Observed, Inventory: k.Inventory, Catalog: k.Catalog, Resources: k.Resources, Build: c.Build, Log: c.Log,
-		Metrics: c.Metrics,
 	}
 	if k.Identity != nil {
 		k.REST.Joiner = k.Identity
 	}
+	k.measure(c)
 	return k, nil
+}
+
+// measure makes the API serve what the controller knows of the cluster and of itself.
+func (k *Controller) measure(c Config) {
+	m := metrics.Config{
+		Store: k.Store, Observed: k.Observed, Sessions: k.Dispatch.Sessions, Build: c.Build, Registry: c.Metrics,
+	}
+	if k.Identity != nil {
+		m.Expiries = k.Identity.Expiries
+	}
+	x := metrics.New(m)
+	k.REST.Metrics, k.REST.Measure = x, x.Measure
 }
 
 func (k *Controller) destroyed(ctx context.Context, _ model.NodeKey, gone []dispatch.Gone) error {
