@@ -17,16 +17,14 @@ import (
 )
 
 // Bare serves the handler of the ceiling until ctx ends: it decodes a spawn and makes it
-// durable as one row, by the group commit of the store, and does nothing else. metrics serves
-// /metrics.
-func Bare(ctx context.Context, listen, data string, metrics http.Handler) error {
+// durable as one row, by the group commit of the store, and does nothing else.
+func Bare(ctx context.Context, listen, data string) error {
 	spawns := store.Define("spawn", func(s *wire.ResourceGroupSpawn) string { return s.ResourceDefinitionName })
 	st, err := store.Open(ctx, boltkv.New(filepath.Join(data, "bare.db")), []store.Registered{spawns})
 	if err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("POST /", func(w http.ResponseWriter, q *http.Request) {
 		var body wire.ResourceGroupSpawn

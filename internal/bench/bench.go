@@ -11,7 +11,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -69,6 +68,9 @@ func (b *bench) say(format string, args ...any) { _, _ = fmt.Fprintf(b.Out, form
 // server is a process that serves HTTP on loopback.
 type server struct {
 	url    string
+	agents string // where it serves agents
+	args   []string
+	pid    int
 	stop   context.CancelFunc
 	exited chan error
 }
@@ -87,17 +89,32 @@ func (b *bench) start(ctx context.Context, args ...string) (*server, error) {
 	for i := range args {
 		args[i] = strings.NewReplacer("ADDR", addr, "AGENTS", agents).Replace(args[i])
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	s := &server{url: "http://" + addr, stop: cancel, exited: make(chan error, 1)}
+	return b.launch(ctx, server{url: "http://" + addr, agents: agents, args: args})
+}
+
+// again kills a server and starts it again on the same addresses and data.
+func (b *bench) again(ctx context.Context, s *server) (*server, error) {
+	s.end()
+	return b.launch(ctx, server{url: s.url, agents: s.agents, args: s.args})
+}
+
+func (b *bench) launch(ctx context.Context, s server) (*server, error) {
+	const longest = time.Hour
+	ctx, s.stop = context.WithCancel(ctx)
+	s.exited = make(chan error, 1)
 	go func() {
-		_, err := b.runner.Run(ctx, command.Command{Program: b.Program, Args: args, Limit: time.Hour})
+		_, err := b.runner.Run(ctx, command.Command{Program: b.Program, Args: s.args, Limit: longest})
 		s.exited <- err
 	}()
-	if err := s.await(ctx); err != nil {
+	err := s.await(ctx)
+	if err == nil {
+		s.pid, err = child(strings.TrimPrefix(s.url, "http://"))
+	}
+	if err != nil {
 		s.end()
 		return nil, err
 	}
-	return s, nil
+	return &s, nil
 }
 
 // free returns an address of loopback that nobody listens on now.
@@ -109,30 +126,72 @@ func free() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
+// await waits until the server is healthy.
 func (s *server) await(ctx context.Context) error {
-	const patience = 30 * time.Second
+	return s.until(ctx, func(ctx context.Context) (bool, error) {
+		_, code, err := call(ctx, http.DefaultClient, http.MethodGet, s.url+"/health", "")
+		return err == nil && code == http.StatusOK, nil
+	})
+}
+
+// until waits until something is so, and gives up when the server has ended, or after a time
+// in which it would have been so on any machine.
+func (s *server) until(ctx context.Context, so func(context.Context) (bool, error)) error {
+	const (
+		patience = 2 * time.Minute
+		pace     = 20 * time.Millisecond
+		share    = 5 // asking takes no more than this part of the time
+	)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
 	for {
-		if _, code, err := call(ctx, http.DefaultClient, http.MethodGet, s.url+"/health", ""); err == nil && code == http.StatusOK {
-			return nil
+		began := time.Now()
+		if is, err := so(ctx); is || err != nil {
+			return err
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(max(pace, share*time.Since(began))):
 		case err := <-s.exited:
 			s.exited <- err
 			return fmt.Errorf("the server ended: %w", err)
 		case <-ctx.Done():
-			return errors.New("the server was not healthy in time")
+			return fmt.Errorf("it did not come to that within %s", patience)
 		}
 	}
 }
 
+// end kills the server and waits until it is gone.
 func (s *server) end() {
 	s.stop()
-	<-s.exited
+	err := <-s.exited
+	s.exited <- err
+}
+
+// create makes a call that creates something, and fails when it does not.
+func (s *server) create(ctx context.Context, path, body string) error {
+	text, code, err := fetch(ctx, http.DefaultClient, http.MethodPost, s.url+path, body)
+	if err == nil && code != http.StatusCreated {
+		err = fmt.Errorf("POST %s was answered with %d: %s", path, code, text)
+	}
+	return err
+}
+
+// online tells whether so many nodes are online.
+func (s *server) online(ctx context.Context, nodes int) (bool, error) {
+	return s.shows(ctx, "/v1/nodes", `"connection_status":"ONLINE"`, nodes)
+}
+
+// known tells whether the state of so many replicas is known.
+func (s *server) known(ctx context.Context, replicas int) (bool, error) {
+	return s.shows(ctx, "/v1/view/resources", `"in_use":`, replicas)
+}
+
+func (s *server) shows(ctx context.Context, path, what string, times int) (bool, error) {
+	text, code, err := fetch(ctx, http.DefaultClient, http.MethodGet, s.url+path, "")
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("%s was answered with %d", path, code)
+	}
+	return err == nil && strings.Count(text, what) >= times, err
 }
 
 // folder returns a new folder below the bench's own.

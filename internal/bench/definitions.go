@@ -49,10 +49,10 @@ func (b *bench) definitions(ctx context.Context, n int) error {
 	}
 	defer s.end()
 	b.say("\n%d definitions\n", n)
-	if _, code, err := call(ctx, http.DefaultClient, http.MethodPost, s.url+"/v1/resource-groups", `{"name":"bench"}`); err != nil || code != http.StatusCreated {
-		return fmt.Errorf("create the group: status %d, %w", code, err)
+	if err := s.create(ctx, "/v1/resource-groups", `{"name":"bench"}`); err != nil {
+		return err
 	}
-	if err := b.fill(ctx, s, n); err != nil {
+	if err := b.fill(ctx, s, n, spawnBody); err != nil {
 		return err
 	}
 	for _, m := range b.reads(n) {
@@ -62,11 +62,9 @@ func (b *bench) definitions(ctx context.Context, n int) error {
 		}
 		b.say("  %-34s%s%s\n", m.name, f, size(f.bytes))
 	}
-	p, err := s.process(ctx)
-	if err != nil {
+	if err := b.footprint(s, ""); err != nil {
 		return err
 	}
-	b.say("  %-34s%s\n", "resident memory", model.FormatSize(p.memory))
 	f, err := s.run(ctx, load{clients: b.Clients, count: min(n, 2000), want: http.StatusOK, request: func(i int) (string, string, string) {
 		return http.MethodDelete, fmt.Sprintf("/v1/resource-definitions/vol-%06d", i), ""
 	}})
@@ -76,14 +74,14 @@ func (b *bench) definitions(ctx context.Context, n int) error {
 	return err
 }
 
-// fill spawns in ten parts, so that a slope shows.
-func (b *bench) fill(ctx context.Context, s *server, n int) error {
+// fill spawns in ten parts, so that a slope shows. The body has a place for a number.
+func (b *bench) fill(ctx context.Context, s *server, n int, body string) error {
 	const parts = 10
 	var first, last, sum figures
 	for part := range parts {
 		from, to := n*part/parts, n*(part+1)/parts
 		f, err := s.run(ctx, load{clients: b.Clients, count: to - from, want: http.StatusCreated, request: func(i int) (string, string, string) {
-			return http.MethodPost, "/v1/resource-groups/bench/spawn", fmt.Sprintf(spawnBody, from+i)
+			return http.MethodPost, "/v1/resource-groups/bench/spawn", fmt.Sprintf(body, from+i)
 		}})
 		if err != nil {
 			return err
@@ -96,9 +94,11 @@ func (b *bench) fill(ctx context.Context, s *server, n int) error {
 		sum.latencies = append(sum.latencies, f.latencies...)
 	}
 	rate := float64(n) / sum.took.Seconds()
-	b.say("  %-34s%8.0f/s   %.2f of the bare handler; first tenth %.0f/s, last tenth %.0f/s\n",
-		fmt.Sprintf("spawn, definitions only, %d clients", b.Clients), rate, rate/b.ceiling, first.rate(), last.rate())
-	b.say("  %-34s%s\n", "  its last tenth", last)
+	b.say("  %-34s%8.0f/s", fmt.Sprintf("spawn, %d clients", b.Clients), rate)
+	if b.ceiling > 0 {
+		b.say("   %.2f of the bare handler", rate/b.ceiling)
+	}
+	b.say("\n  %-34s%s\n  %-34s%s\n", "  its first tenth", first, "  its last tenth", last)
 	return nil
 }
 

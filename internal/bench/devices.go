@@ -28,15 +28,19 @@ func (b *bench) devices(ctx context.Context) error {
 		return err
 	}
 	defer s.end()
-	if err := b.awaitPool(ctx, s); err != nil {
-		return err
+	// The node makes its pool known by itself.
+	if err := s.until(ctx, func(ctx context.Context) (bool, error) {
+		_, code, err := call(ctx, http.DefaultClient, http.MethodGet, s.url+"/v1/nodes/bench-node/storage-pools/DfltStorPool", "")
+		return code == http.StatusOK, err
+	}); err != nil {
+		return fmt.Errorf("wait for the pool: %w", err)
 	}
 	for _, group := range []string{
 		`{"name":"plain","select_filter":{"place_count":1,"layer_stack":["STORAGE"]}}`,
 		`{"name":"ext4","props":{"FileSystem/Type":"ext4"},"select_filter":{"place_count":1,"layer_stack":["STORAGE"]}}`,
 	} {
-		if _, code, err := call(ctx, http.DefaultClient, http.MethodPost, s.url+"/v1/resource-groups", group); err != nil || code != http.StatusCreated {
-			return fmt.Errorf("create a group: status %d, %w", code, err)
+		if err := s.create(ctx, "/v1/resource-groups", group); err != nil {
+			return err
 		}
 	}
 	b.say("\nfrom request to device, 64 MiB on a thin file pool\n")
@@ -46,26 +50,6 @@ func (b *bench) devices(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// awaitPool waits until the node has made its pool known.
-func (b *bench) awaitPool(ctx context.Context, s *server) error {
-	const patience = 30 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		_, code, err := call(ctx, http.DefaultClient, http.MethodGet, s.url+"/v1/nodes/bench-node/storage-pools/DfltStorPool", "")
-		if err == nil && code == http.StatusOK {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("the pool did not come up: %w", ctx.Err())
-		}
-	}
 }
 
 func (b *bench) device(ctx context.Context, s *server, dir, group string) error {

@@ -4,14 +4,12 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,6 +31,21 @@ func call(ctx context.Context, c *http.Client, method, url, body string) (int64,
 	return n, a.StatusCode, err
 }
 
+// fetch makes one request and returns the answer and its status.
+func fetch(ctx context.Context, c *http.Client, method, url, body string) (string, int, error) {
+	q, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return "", 0, err
+	}
+	a, err := c.Do(q)
+	if err != nil {
+		return "", 0, err
+	}
+	defer a.Body.Close() //nolint:errcheck // read to its end below
+	text, err := io.ReadAll(a.Body)
+	return string(text), a.StatusCode, err
+}
+
 // load is a number of requests by several clients at once.
 type load struct {
 	clients int
@@ -51,7 +64,11 @@ type figures struct {
 
 func (f figures) rate() float64 { return float64(len(f.latencies)) / f.took.Seconds() }
 
+// at is a quantile of the latencies, zero when there are none.
 func (f figures) at(q float64) time.Duration {
+	if len(f.latencies) == 0 {
+		return 0
+	}
 	return f.latencies[min(len(f.latencies)-1, int(q*float64(len(f.latencies))))]
 }
 
@@ -73,7 +90,7 @@ func short(d time.Duration) string {
 // run makes the requests and measures. An answer with another status than the one wanted ends
 // it: figures of refusals mean nothing.
 func (s *server) run(ctx context.Context, l load) (figures, error) {
-	before, err := s.process(ctx)
+	before, err := look(s.pid)
 	if err != nil {
 		return figures{}, err
 	}
@@ -107,41 +124,9 @@ func (s *server) run(ctx context.Context, l load) (figures, error) {
 	if err := errors.Join(failures...); err != nil {
 		return figures{}, err
 	}
-	after, err := s.process(ctx)
+	after, err := look(s.pid)
 	slices.Sort(latencies)
 	return figures{
 		took: took, latencies: latencies, bytes: size.Load(), cpu: (after.cpu - before.cpu) / time.Duration(l.count),
 	}, err
-}
-
-// process is what a server says of its own process in its metrics.
-type process struct {
-	cpu    time.Duration
-	memory int64 // resident bytes
-}
-
-func (s *server) process(ctx context.Context) (process, error) {
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/metrics", nil)
-	if err != nil {
-		return process{}, err
-	}
-	a, err := http.DefaultClient.Do(q)
-	if err != nil {
-		return process{}, err
-	}
-	defer a.Body.Close() //nolint:errcheck // only read
-	var p process
-	lines := bufio.NewScanner(a.Body)
-	for lines.Scan() {
-		name, value, _ := strings.Cut(lines.Text(), " ")
-		number, err := strconv.ParseFloat(value, 64)
-		switch {
-		case err != nil:
-		case name == "process_cpu_seconds_total":
-			p.cpu = time.Duration(number * float64(time.Second))
-		case name == "process_resident_memory_bytes":
-			p.memory = int64(number)
-		}
-	}
-	return p, lines.Err()
 }
