@@ -4,10 +4,15 @@
 package resources
 
 import (
+	"maps"
+	"slices"
+
+	"github.com/holdfast-storage/holdfast/internal/catalog"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/placer"
 	"github.com/holdfast-storage/holdfast/internal/schema"
+	"github.com/holdfast-storage/holdfast/internal/store"
 )
 
 // SizeInfo tells how much a group can still take. Sizes are bytes.
@@ -35,33 +40,129 @@ func (s *Resources) QuerySize(group string, filter model.Filter) (SizeInfo, erro
 	if err != nil {
 		return SizeInfo{}, err
 	}
-	merged := filter.Over(g.Filter)
-	merged.AdditionalPlaceCount = nil // a spawn has nothing to add to
-	layers, err := s.stack(schema.Definition{}, nil, merged)
+	return s.querySize(view, g, filter)
+}
+
+// GroupSize is what QuerySize tells of one group.
+type GroupSize struct {
+	Group model.GroupName
+	Info  SizeInfo
+	Err   error // why nothing can be spawned
+}
+
+// QueryAllSizes is QuerySize for every group, by name, on one state.
+func (s *Resources) QueryAllSizes(filter model.Filter) []GroupSize {
+	view := s.Store.Snapshot()
+	var list []GroupSize
+	for g := range schema.Groups.All(view) {
+		info, err := s.querySize(view, g, filter)
+		list = append(list, GroupSize{g.Name, info, err})
+	}
+	return list
+}
+
+func (s *Resources) querySize(view *store.View, g schema.Group, filter model.Filter) (SizeInfo, error) {
+	next, err := s.nextSpawn(view, g, filter)
 	if err != nil {
 		return SizeInfo{}, err
 	}
-	replicas, err := wanted(merged)
-	if err != nil {
-		return SizeInfo{}, err
-	}
-	if err := checkReplication("", layers, replicas); err != nil {
-		return SizeInfo{}, err
-	}
-	levels := levelsOf(schema.Definition{}, g)
-	f := s.field(view, levels)
-	size, plan, err := placer.MaxSize(placer.Request{
-		Filter: merged, Layers: layers, Others: others(view), MixProviders: mixes(view, levels), Weights: weights(view),
-	}, f.nodes, f.pools)
+	size, plan, err := placer.MaxSize(next.Request, next.nodes, next.pools)
 	if err != nil {
 		return SizeInfo{}, err
 	}
 	info := SizeInfo{MaxVolume: size}
-	info.Available, info.Capacity = f.usable(plan.Ranked, replicas)
+	info.Available, info.Capacity = next.usable(plan.Ranked, next.replicas)
 	for _, pick := range plan.Picks {
-		info.Next = append(info.Next, f.next(pick))
+		info.Next = append(info.Next, next.next(pick))
 	}
 	return info, nil
+}
+
+// nextSpawn is what the next spawn from a group would ask the placer.
+type nextSpawn struct {
+	field
+	placer.Request
+	replicas int
+}
+
+// nextSpawn is what the next spawn from a group, with a filter over that of the group, would
+// ask the placer on a state.
+func (s *Resources) nextSpawn(r store.Reader, g schema.Group, filter model.Filter) (nextSpawn, error) {
+	if err := catalog.CheckFilter(errs.ResourceGroup, filter); err != nil {
+		return nextSpawn{}, err
+	}
+	merged := filter.Over(g.Filter)
+	merged.AdditionalPlaceCount = nil // a spawn has nothing to add to
+	layers, err := s.stack(schema.Definition{}, nil, merged)
+	if err != nil {
+		return nextSpawn{}, err
+	}
+	replicas, err := wanted(merged)
+	if err != nil {
+		return nextSpawn{}, err
+	}
+	if err := checkReplication("", layers, replicas); err != nil {
+		return nextSpawn{}, err
+	}
+	levels := levelsOf(schema.Definition{}, g)
+	return nextSpawn{s.field(r, levels), placer.Request{
+		Filter: merged, Layers: layers, Others: others(r), MixProviders: mixes(r, levels), Weights: weights(r),
+	}, replicas}, nil
+}
+
+// PoolSize is how large a volume can be whose replicas all lie in pools of one name.
+type PoolSize struct {
+	Pool      model.PoolName
+	MaxVolume int64            // bytes
+	Nodes     []model.NodeName // that the replicas would lie on
+	AllThin   bool
+}
+
+// MaxVolumeSizes tells, for each name of a pool, how large a volume of a group can be whose
+// replicas all lie in pools of that name. Names in which none can lie are left out.
+func (s *Resources) MaxVolumeSizes(group string, filter model.Filter) ([]PoolSize, error) {
+	view := s.Store.Snapshot()
+	g, err := schema.FindGroup(view, group)
+	if err != nil {
+		return nil, err
+	}
+	return s.maxVolumeSizes(view, g, filter)
+}
+
+// MaxVolumeSizesFor is MaxVolumeSizes without a group.
+func (s *Resources) MaxVolumeSizesFor(filter model.Filter) ([]PoolSize, error) {
+	return s.maxVolumeSizes(s.Store.Snapshot(), schema.Group{}, filter)
+}
+
+func (s *Resources) maxVolumeSizes(view *store.View, g schema.Group, filter model.Filter) ([]PoolSize, error) {
+	next, err := s.nextSpawn(view, g, filter)
+	if err != nil {
+		return nil, err
+	}
+	listed := next.Filter.Pools
+	names := map[model.PoolKey]model.PoolName{}
+	for _, p := range next.pools {
+		if p.Provider != model.Diskless && (len(listed) == 0 || slices.ContainsFunc(listed, func(n string) bool {
+			return model.PoolName(n).Key() == p.Name.Key()
+		})) {
+			names[p.Name.Key()] = p.Name
+		}
+	}
+	var list []PoolSize
+	for _, key := range slices.Sorted(maps.Keys(names)) {
+		next.Filter.Pools = []string{string(key)}
+		size, plan, err := placer.MaxSize(next.Request, next.nodes, next.pools)
+		if err != nil {
+			continue // there is no room in pools of that name
+		}
+		out := PoolSize{Pool: names[key], MaxVolume: size, AllThin: true}
+		for _, pick := range plan.Picks {
+			out.Nodes = append(out.Nodes, next.next(pick).Node)
+			out.AllThin = out.AllThin && next.pool(pick).Provider.Thin()
+		}
+		list = append(list, out)
+	}
+	return list, nil
 }
 
 // wanted returns how many replicas a filter asks for, and refuses one that asks for none.
