@@ -44,6 +44,25 @@ func calls() []call {
 		}, "PUT /v1/key-value-store/k " + changed, "[]"},
 		{"DeleteKeyValueStore", func(ctx context.Context, c *client.Client) error { return rc(c.DeleteKeyValueStore(ctx, "k")) }, "DELETE /v1/key-value-store/k ", "[]"},
 
+		{"ControllerConfig", func(ctx context.Context, c *client.Client) error { _, err := c.ControllerConfig(ctx); return err }, "GET /v1/controller/config ", "{}"},
+		{"ModifyControllerConfig", func(ctx context.Context, c *client.Client) error {
+			return rc(c.ModifyControllerConfig(ctx, client.ControllerConfig{Log: &client.ControllerConfigLog{LevelLinstor: "DEBUG"}}))
+		}, `PUT /v1/controller/config {"log":{"level_linstor":"DEBUG"}}`, "[]"},
+		{"SpaceReport", func(ctx context.Context, c *client.Client) error { _, err := c.SpaceReport(ctx); return err }, "GET /v1/space-report ", "{}"},
+		{"PhysicalStorage", func(ctx context.Context, c *client.Client) error { _, err := c.PhysicalStorage(ctx); return err }, "GET /v1/physical-storage ", "[]"},
+		{"Jobs", func(ctx context.Context, c *client.Client) error {
+			_, err := c.Jobs(ctx, client.JobFilter{States: []string{"running"}, Page: client.Page{Limit: 2}})
+			return err
+		}, "GET /v1/jobs?limit=2&offset=0&states=running ", "[]"},
+		{"Job", func(ctx context.Context, c *client.Client) error { _, err := c.Job(ctx, "x"); return err }, "GET /v1/jobs/x ", "{}"},
+		{"Orphans", func(ctx context.Context, c *client.Client) error {
+			_, err := c.Orphans(ctx, client.OrphanFilter{Nodes: []string{"n"}, StoragePools: []string{"p"}})
+			return err
+		}, "GET /v1/orphans?nodes=n&storage_pools=p ", "[]"},
+		{"RemoveOrphans", func(ctx context.Context, c *client.Client) error {
+			return rc(c.RemoveOrphans(ctx, "n", "p", []string{"a/b", "c"}))
+		}, "DELETE /v1/nodes/n/storage-pools/p/orphans?volume=a%2Fb&volume=c ", "[]"},
+
 		{"ErrorReports", func(ctx context.Context, c *client.Client) error {
 			_, err := c.ErrorReports(ctx, client.ErrorReportFilter{Nodes: []string{"n"}, Since: time.UnixMilli(5), To: time.UnixMilli(7), WithText: true})
 			return err
@@ -74,6 +93,34 @@ func calls() []call {
 			return err
 		}, `POST /v1/nodes/n/join-token {"expires_in_s":60}`, `{"token":"t"}`},
 		{"DeleteNode", func(ctx context.Context, c *client.Client) error { return rc(c.DeleteNode(ctx, "n")) }, "DELETE /v1/nodes/n ", "[]"},
+		{"ReconnectNode", func(ctx context.Context, c *client.Client) error { return rc(c.ReconnectNode(ctx, "n")) }, "PUT /v1/nodes/n/reconnect ", "[]"},
+		{"EvacuateNode", func(ctx context.Context, c *client.Client) error {
+			return rc(c.EvacuateNode(ctx, "n", client.NodeEvacuate{Target: []string{"m"}, DoNotTarget: []string{"o"}}))
+		}, `PUT /v1/nodes/n/evacuate {"target":["m"],"do_not_target":["o"]}`, "[]"},
+		{"EvictNode", func(ctx context.Context, c *client.Client) error { return rc(c.EvictNode(ctx, "n")) }, "PUT /v1/nodes/n/evict ", "[]"},
+		{"RestoreNode", func(ctx context.Context, c *client.Client) error {
+			return rc(c.RestoreNode(ctx, "n", client.NodeRestore{DeleteResources: new(true)}))
+		}, `PUT /v1/nodes/n/restore {"delete_resources":true}`, "[]"},
+		{"LoseNode", func(ctx context.Context, c *client.Client) error { return rc(c.LoseNode(ctx, "n")) }, "DELETE /v1/nodes/n/lost ", "[]"},
+		{"NodeConnections", func(ctx context.Context, c *client.Client) error {
+			_, err := c.NodeConnections(ctx, "n", "")
+			return err
+		}, "GET /v1/node-connections?node_a=n ", "[]"},
+		{"ModifyNodeConnection", func(ctx context.Context, c *client.Client) error {
+			return rc(c.ModifyNodeConnection(ctx, "n", "m", client.NodeConnectionModify{PropsModify: props}))
+		}, "PUT /v1/node-connections/n/m " + changed, "[]"},
+		{"StoragePoolDefinitions", func(ctx context.Context, c *client.Client) error { _, err := c.StoragePoolDefinitions(ctx); return err }, "GET /v1/storage-pool-definitions ", "[]"},
+		{"StoragePoolDefinition", func(ctx context.Context, c *client.Client) error {
+			_, err := c.StoragePoolDefinition(ctx, "p")
+			return err
+		}, "GET /v1/storage-pool-definitions/p ", "{}"},
+		{"CreateStoragePoolDefinition", func(ctx context.Context, c *client.Client) error {
+			return rc(c.CreateStoragePoolDefinition(ctx, client.StoragePoolDefinition{StoragePoolName: "p"}))
+		}, `POST /v1/storage-pool-definitions {"storage_pool_name":"p"}`, "[]"},
+		{"ModifyStoragePoolDefinition", func(ctx context.Context, c *client.Client) error {
+			return rc(c.ModifyStoragePoolDefinition(ctx, "p", client.StoragePoolDefinitionModify{PropsModify: props}))
+		}, "PUT /v1/storage-pool-definitions/p " + changed, "[]"},
+		{"DeleteStoragePoolDefinition", func(ctx context.Context, c *client.Client) error { return rc(c.DeleteStoragePoolDefinition(ctx, "p")) }, "DELETE /v1/storage-pool-definitions/p ", "[]"},
 		{"NetInterfaces", func(ctx context.Context, c *client.Client) error { _, err := c.NetInterfaces(ctx, "n"); return err }, "GET /v1/nodes/n/net-interfaces ", "[]"},
 		{"NetInterface", func(ctx context.Context, c *client.Client) error { _, err := c.NetInterface(ctx, "n", "i"); return err }, "GET /v1/nodes/n/net-interfaces/i ", "{}"},
 		{"CreateNetInterface", func(ctx context.Context, c *client.Client) error {
@@ -123,6 +170,12 @@ func calls() []call {
 		{"Spawn", func(ctx context.Context, c *client.Client) error {
 			return rc(c.Spawn(ctx, "g", client.ResourceGroupSpawn{ResourceDefinitionName: "r", VolumeSizes: []client.SizeKiB{client.RoundUp(1)}, Partial: new(false)}))
 		}, `POST /v1/resource-groups/g/spawn {"resource_definition_name":"r","volume_sizes":[1],"partial":false}`, "[]"},
+		{"AdjustResourceGroup", func(ctx context.Context, c *client.Client) error {
+			return rc(c.AdjustResourceGroup(ctx, "g", client.ResourceGroupAdjust{}))
+		}, "POST /v1/resource-groups/g/adjust {}", "[]"},
+		{"AdjustAllResourceGroups", func(ctx context.Context, c *client.Client) error {
+			return rc(c.AdjustAllResourceGroups(ctx, client.ResourceGroupAdjust{SelectFilter: &client.AutoSelectFilter{PlaceCount: new(client.Int32(2))}}))
+		}, `POST /v1/resource-groups/adjustall {"select_filter":{"place_count":2}}`, "[]"},
 		{"QuerySizeInfo", func(ctx context.Context, c *client.Client) error {
 			_, err := c.QuerySizeInfo(ctx, "g", client.QuerySizeInfoRequest{})
 			return err
@@ -143,6 +196,18 @@ func calls() []call {
 			return rc(c.ModifyResourceDefinition(ctx, "r", client.ResourceDefinitionModify{ResourceGroup: "g"}))
 		}, `PUT /v1/resource-definitions/r {"resource_group":"g"}`, "[]"},
 		{"DeleteResourceDefinition", func(ctx context.Context, c *client.Client) error { return rc(c.DeleteResourceDefinition(ctx, "r")) }, "DELETE /v1/resource-definitions/r ", "[]"},
+		{"SyncStatus", func(ctx context.Context, c *client.Client) error { _, err := c.SyncStatus(ctx, "r"); return err }, "GET /v1/resource-definitions/r/sync-status ", "{}"},
+		{"ResourceConnections", func(ctx context.Context, c *client.Client) error {
+			_, err := c.ResourceConnections(ctx, "r")
+			return err
+		}, "GET /v1/resource-definitions/r/resource-connections ", "[]"},
+		{"ResourceConnection", func(ctx context.Context, c *client.Client) error {
+			_, err := c.ResourceConnection(ctx, "r", "a", "b")
+			return err
+		}, "GET /v1/resource-definitions/r/resource-connections/a/b ", "{}"},
+		{"ModifyResourceConnection", func(ctx context.Context, c *client.Client) error {
+			return rc(c.ModifyResourceConnection(ctx, "r", "a", "b", client.ResourceConnectionModify{PropsModify: props}))
+		}, "PUT /v1/resource-definitions/r/resource-connections/a/b " + changed, "[]"},
 		{"VolumeDefinitions", func(ctx context.Context, c *client.Client) error { _, err := c.VolumeDefinitions(ctx, "r"); return err }, "GET /v1/resource-definitions/r/volume-definitions ", "[]"},
 		{"VolumeDefinition", func(ctx context.Context, c *client.Client) error {
 			_, err := c.VolumeDefinition(ctx, "r", 0)
@@ -177,6 +242,9 @@ func calls() []call {
 		{"AutoPlace", func(ctx context.Context, c *client.Client) error {
 			return rc(c.AutoPlace(ctx, "r", client.AutoPlaceRequest{SelectFilter: &client.AutoSelectFilter{}}))
 		}, `POST /v1/resource-definitions/r/autoplace {"select_filter":{}}`, "[]"},
+		{"MakeAvailable", func(ctx context.Context, c *client.Client) error {
+			return rc(c.MakeAvailable(ctx, "r", "n", client.ResourceMakeAvailable{Diskful: new(true)}))
+		}, `POST /v1/resource-definitions/r/resources/n/make-available {"diskful":true}`, "[]"},
 		{"Volumes", func(ctx context.Context, c *client.Client) error { _, err := c.Volumes(ctx, "r", "n"); return err }, "GET /v1/resource-definitions/r/resources/n/volumes ", "[]"},
 		{"ModifyVolume", func(ctx context.Context, c *client.Client) error {
 			return rc(c.ModifyVolume(ctx, "r", "n", 0, client.VolumeModify{PropsModify: props}))

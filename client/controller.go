@@ -47,6 +47,16 @@ func (c *Client) DeleteControllerProperty(ctx context.Context, key string) (RcLi
 	return c.change(ctx, http.MethodDelete, path("controller", "properties")+"/"+strings.Join(segments, "/"), nil, nil)
 }
 
+// ControllerConfig returns how the controller is set up.
+func (c *Client) ControllerConfig(ctx context.Context) (ControllerConfig, error) {
+	return get[ControllerConfig](ctx, c, path("controller", "config"), nil)
+}
+
+// ModifyControllerConfig changes what can be changed while the controller runs: the level of its log.
+func (c *Client) ModifyControllerConfig(ctx context.Context, modify ControllerConfig) (RcList, error) {
+	return c.change(ctx, http.MethodPut, path("controller", "config"), nil, modify)
+}
+
 // KeyValueStores returns all key-value stores.
 func (c *Client) KeyValueStores(ctx context.Context) ([]KeyValueStore, error) {
 	return get[[]KeyValueStore](ctx, c, path("key-value-store"), nil)

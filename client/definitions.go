@@ -60,3 +60,9 @@ func (c *Client) DeleteVolumeDefinition(ctx context.Context, resource string, nu
 	return c.change(ctx, http.MethodDelete,
 		path("resource-definitions", resource, "volume-definitions", strconv.Itoa(number)), nil, nil)
 }
+
+// SyncStatus tells whether all replicas of a definition that have a disk hold the same data.
+func (c *Client) SyncStatus(ctx context.Context, resource string) (bool, error) {
+	status, err := get[ResourceDefinitionSyncStatus](ctx, c, path("resource-definitions", resource, "sync-status"), nil)
+	return status.SyncedOnAll, err
+}

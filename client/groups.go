@@ -69,3 +69,13 @@ func (c *Client) Spawn(ctx context.Context, group string, spawn ResourceGroupSpa
 func (c *Client) QuerySizeInfo(ctx context.Context, group string, ask QuerySizeInfoRequest) (QuerySizeInfoResponse, error) {
 	return post[QuerySizeInfoResponse](ctx, c, path("resource-groups", group, "query-size-info"), ask)
 }
+
+// AdjustResourceGroup places what the definitions of a group lack, as the group says and a filter over it.
+func (c *Client) AdjustResourceGroup(ctx context.Context, group string, adjust ResourceGroupAdjust) (RcList, error) {
+	return c.change(ctx, http.MethodPost, path("resource-groups", group, "adjust"), nil, adjust)
+}
+
+// AdjustAllResourceGroups is AdjustResourceGroup for every group that has definitions.
+func (c *Client) AdjustAllResourceGroups(ctx context.Context, adjust ResourceGroupAdjust) (RcList, error) {
+	return c.change(ctx, http.MethodPost, path("resource-groups", "adjustall"), nil, adjust)
+}

@@ -69,3 +69,8 @@ func (c *Client) ModifyVolume(ctx context.Context, resource, node string, number
 	return c.change(ctx, http.MethodPut,
 		path("resource-definitions", resource, "resources", node, "volumes", strconv.Itoa(number)), nil, modify)
 }
+
+// MakeAvailable makes a resource usable on a node: it adds a replica when there is none, and keeps one that is being deleted.
+func (c *Client) MakeAvailable(ctx context.Context, resource, node string, ask ResourceMakeAvailable) (RcList, error) {
+	return c.change(ctx, http.MethodPost, path("resource-definitions", resource, "resources", node, "make-available"), nil, ask)
+}

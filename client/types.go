@@ -77,12 +77,22 @@ type (
 	PropertySource = wire.PropertySource
 	// KeyValueStore is a named bag of properties that a client keeps for itself.
 	KeyValueStore = wire.KeyValueStore
+	// Job is work that goes on beyond the call that began it.
+	Job = wire.Job
 	// KeyValueStoreModify changes a key-value store, and makes or removes it with its first and last key.
 	KeyValueStoreModify = wire.KeyValueStoreModify
 	// ErrorReport is a stored report of a fault of the software.
 	ErrorReport = wire.ErrorReport
 	// ErrorReportDelete deletes the reports that fit all of its fields.
 	ErrorReportDelete = wire.ErrorReportDelete
+	// ControllerConfig is the controller's configuration, without secrets.
+	ControllerConfig = wire.ControllerConfig
+	// ControllerConfigLog is part of [ControllerConfig].
+	ControllerConfigLog = wire.ControllerConfigLog
+	// LogLevel is a level of logging.
+	LogLevel = wire.LogLevel
+	// SpaceReport is a text for people about the space of all pools.
+	SpaceReport = wire.SpaceReport
 	// ControllerVersion is the first thing that clients ask for.
 	ControllerVersion = wire.ControllerVersion
 )
@@ -97,6 +107,14 @@ type (
 	NodeCreate = wire.NodeCreate
 	// NodeModify changes a node's type or properties.
 	NodeModify = wire.NodeModify
+	// NodeEvacuate moves all resources away from a node.
+	NodeEvacuate = wire.NodeEvacuate
+	// NodeRestore takes back an eviction or an evacuation.
+	NodeRestore = wire.NodeRestore
+	// NodeConnection is what all resources between two nodes share.
+	NodeConnection = wire.NodeConnection
+	// NodeConnectionModify changes a node connection.
+	NodeConnectionModify = wire.NodeConnectionModify
 	// ConnectionStatus says how the controller stands with a node's agent.
 	ConnectionStatus = wire.ConnectionStatus
 	// NetInterface is a named address of a node.
@@ -126,6 +144,14 @@ type (
 	StoragePoolCreate = wire.StoragePoolCreate
 	// StoragePoolModify changes a pool's properties.
 	StoragePoolModify = wire.StoragePoolModify
+	// StoragePoolDefinition is what pools of one name on different nodes share.
+	StoragePoolDefinition = wire.StoragePoolDefinition
+	// StoragePoolDefinitionModify changes a pool definition's properties.
+	StoragePoolDefinitionModify = wire.StoragePoolDefinitionModify
+	// PhysicalStorage is a size and kind of unused device and the nodes that have such.
+	PhysicalStorage = wire.PhysicalStorage
+	// Orphan is a volume on a host that the controller knows nothing of.
+	Orphan = wire.Orphan
 )
 
 // Kinds of storage.
@@ -151,6 +177,8 @@ type (
 	ResourceGroupCreate = wire.ResourceGroupCreate
 	// ResourceGroupModify changes what it names of a group, and of the group's filter.
 	ResourceGroupModify = wire.ResourceGroupModify
+	// ResourceGroupAdjust brings the resources of a group to the group's filter.
+	ResourceGroupAdjust = wire.ResourceGroupAdjust
 	// ResourceGroupSpawn makes a definition, its volume definitions and its replicas from a group.
 	ResourceGroupSpawn = wire.ResourceGroupSpawn
 	// VolumeGroup is a template for one volume of each definition that a group spawns.
@@ -183,6 +211,8 @@ type (
 	ResourceDefinitionCreate = wire.ResourceDefinitionCreate
 	// ResourceDefinitionModify changes what it names of a definition.
 	ResourceDefinitionModify = wire.ResourceDefinitionModify
+	// ResourceDefinitionSyncStatus tells whether all replicas hold the same data.
+	ResourceDefinitionSyncStatus = wire.ResourceDefinitionSyncStatus
 	// ResourceDefinitionCloneStarted answers a clone request, also a refused one.
 	ResourceDefinitionCloneStarted = wire.ResourceDefinitionCloneStarted
 	// NewResourceDefinition is the definition to add.
@@ -230,6 +260,10 @@ type (
 	ResourceModify = wire.ResourceModify
 	// ResourceMakeAvailable asks that a resource can be used on a node, with a disk or without.
 	ResourceMakeAvailable = wire.ResourceMakeAvailable
+	// ResourceConnection is the connection of two replicas.
+	ResourceConnection = wire.ResourceConnection
+	// ResourceConnectionModify changes a resource connection.
+	ResourceConnectionModify = wire.ResourceConnectionModify
 	// NewResource is the replica to add.
 	NewResource = wire.NewResource
 	// ResourceLayer is a layer of a replica's stack and, as children, the layers below it.
