@@ -73,6 +73,7 @@ type scope struct {
 
 // TestSmallScopesAreExplored runs every order in which users, mounts and unmounts can follow each other, with every single fault.
 func TestSmallScopesAreExplored(t *testing.T) {
+	t.Parallel()
 	same := hold.Pool{ID: "q", Spec: pool.Spec, Class: hold.Transfer}
 	other := hold.Pool{ID: "o", Spec: mount.Spec{Source: nas2}, Class: hold.Transfer}
 	scopes := map[string]scope{
@@ -173,13 +174,18 @@ func crash(r *rig, users []user, gated []string) {
 	synctest.Wait()
 	for i := range users {
 		u := &users[i]
-		if u.step == 1 && hold.IsKind(u.got.err, hold.ShuttingDown) {
+		if u.step == 1 && u.got.ended() && unanswered(u.got.err) {
 			u.got, u.again = r.begin(u.pool, req(u.id)), true
 		}
-		if u.left != nil && hold.IsKind(u.left.err, hold.ShuttingDown) {
+		if u.left != nil && u.left.ended() && unanswered(u.left.err) {
 			u.left, u.again = r.leave(u.id), true
 		}
 	}
+}
+
+// unanswered tells whether an error comes from the death of the process, which would have told nobody.
+func unanswered(err error) bool {
+	return hold.IsKind(err, hold.ShuttingDown) || errors.Is(err, errDead)
 }
 
 // ending checks that everybody has an answer, and that those who hold the pool have it.

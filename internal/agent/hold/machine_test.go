@@ -20,22 +20,22 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/mount"
 )
 
-// command is one thing that happens to a host. It is drawn before the run, so that it means something whatever came before.
-type command struct {
+// happening is one thing that happens to a host. It is drawn before the run, so that it means something whatever came before.
+type happening struct {
 	Name string
 	A, B int
 }
 
-func (c command) String() string { return fmt.Sprintf("%s(%d,%d)", c.Name, c.A, c.B) }
+func (c happening) String() string { return fmt.Sprintf("%s(%d,%d)", c.Name, c.A, c.B) }
 
-// commands are what can happen, with weights.
-var commands = []string{
+// happenings are what can happen, with weights.
+var happenings = []string{
 	"acquire", "acquire", "acquire", "release", "release", "release", "cancel", "let", "let", "let", "let", "gate", "open",
 	"crash", "restart", "umount", "cover", "uncover", "remount", "libvirt", "vm", "process", "ensure", "forget", "wait", "wait", "unknown", "drain", "resume",
 }
 
-var schedules = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) command {
-	return command{rapid.SampledFrom(commands).Draw(t, "command"), rapid.IntRange(0, 3).Draw(t, "a"), rapid.IntRange(0, 5).Draw(t, "b")}
+var schedules = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) happening {
+	return happening{rapid.SampledFrom(happenings).Draw(t, "what"), rapid.IntRange(0, 3).Draw(t, "a"), rapid.IntRange(0, 5).Draw(t, "b")}
 }), 1, 40)
 
 // TestWhateverHappensNothingIsTakenFromItsUsers runs random schedules against a model: who was told that he holds what.
@@ -67,11 +67,13 @@ type player struct {
 	wrong   []string
 }
 
-func play(t *testing.T, schedule []command) []string {
+func play(t *testing.T, schedule []happening) []string {
 	t.Helper()
 	p := &player{libvirt: &machines{}, jobs: &registry{}, vms: map[mount.Source]bool{}}
 	p.users = []user{
-		{id: "a", pool: pool}, {id: "b", pool: pool}, {id: "c", pool: hold.Pool{ID: "q", Spec: pool.Spec}},
+		{id: "a", pool: pool},
+		{id: "b", pool: pool},
+		{id: "c", pool: hold.Pool{ID: "q", Spec: pool.Spec}},
 		{id: "d", pool: hold.Pool{ID: "o", Spec: mount.Spec{Source: nas2}, Class: hold.Transfer, Idle: 30 * time.Second}},
 	}
 	p.rig = start(t, newWorld(), func(c *hold.Config) {
@@ -93,7 +95,7 @@ func play(t *testing.T, schedule []command) []string {
 // sourceOf is the source that a number stands for.
 func sourceOf(n int) mount.Source { return []mount.Source{nas, nas2}[n%2] }
 
-func (p *player) do(c command) {
+func (p *player) do(c happening) {
 	u, s := &p.users[c.A], sourceOf(c.A)
 	switch c.Name {
 	case "acquire":
@@ -131,7 +133,7 @@ func (p *player) do(c command) {
 }
 
 // disturb is what happens without the agent's doing.
-func (p *player) disturb(c command, s mount.Source) {
+func (p *player) disturb(c happening, s mount.Source) {
 	switch c.Name {
 	case "umount":
 		p.lose(s)
@@ -212,7 +214,7 @@ func (p *player) crashAndAskAgain() {
 	synctest.Wait()
 	for i := range p.users {
 		u := &p.users[i]
-		if u.step == 1 && u.got.ended() && hold.IsKind(u.got.err, hold.ShuttingDown) {
+		if u.step == 1 && u.got.ended() && unanswered(u.got.err) {
 			u.got, u.again = p.begin(u.pool, req(u.id)), true
 		}
 		if u.step == 2 && u.left.ended() && u.left.err != nil {
@@ -221,8 +223,8 @@ func (p *player) crashAndAskAgain() {
 	}
 }
 
-// check compares what is with what must be, after each command.
-func (p *player) check(c command) {
+// check compares what is with what must be, after each thing that happened.
+func (p *player) check(c happening) {
 	bad := func(format string, args ...any) {
 		p.wrong = append(p.wrong, "after "+c.String()+": "+fmt.Sprintf(format, args...))
 	}

@@ -104,7 +104,7 @@ func (s *Set) watch() {
 	}
 	ask()
 	changes := s.c.Changes
-	strays := map[string]bool{}
+	strays := s.findStrays(nil)
 	for {
 		select {
 		case <-s.life.Done():

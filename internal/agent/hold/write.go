@@ -44,7 +44,7 @@ func (s *source) write() {
 	if w.writing || len(w.queue) == 0 && !w.dirty {
 		return
 	}
-	const longest, perHold = 64, 4
+	const longest, perHold = 256, 4
 	batch := w.queue
 	w.queue, w.writing, w.filed = nil, true, true
 	if w.dirty || w.lines > longest+perHold*len(w.image.holds) {

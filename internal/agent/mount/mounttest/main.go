@@ -47,7 +47,7 @@ func Main(m *testing.M) int {
 
 // again runs this program once more in a mount namespace of its own, and ends as it does.
 func again() int {
-	p, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{ //nolint:gosec // A test starts itself.
+	p, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{
 		Env:   append(os.Environ(), privateEnv+"=1"),
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		Sys:   &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}, // Mounts are private in it.

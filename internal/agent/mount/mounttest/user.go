@@ -57,7 +57,7 @@ func Use(tb testing.TB, how How, path string) *Process {
 	if how == Follow {
 		attr.Sys = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	}
-	p, err := os.StartProcess("/proc/self/exe", []string{os.Args[0], path}, attr) //nolint:gosec // A test starts itself.
+	p, err := os.StartProcess("/proc/self/exe", []string{os.Args[0], path}, attr)
 	_, _ = stopRead.Close(), readyWrite.Close()
 	if err != nil {
 		tb.Fatal(err)
@@ -102,7 +102,7 @@ func begin(how How, path string) (io.Closer, error) {
 	case WorkIn:
 		return io.NopCloser(nil), os.Chdir(path)
 	case MapFile:
-		f, err := os.Open(path) //nolint:gosec // The test names it.
+		f, err := os.Open(path)
 		if err != nil {
 			return nil, err
 		}
@@ -114,9 +114,9 @@ func begin(how How, path string) (io.Closer, error) {
 		if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 			return nil, err
 		}
-		return os.Open(path) //nolint:gosec // The test names it.
+		return os.Open(path)
 	case OpenFile, Apart:
-		return os.Open(path) //nolint:gosec // The test names it.
+		return os.Open(path)
 	}
 	return nil, fmt.Errorf("use %q is not known", how)
 }
