@@ -43,6 +43,8 @@ type Env struct {
 	HTTP *http.Client
 	// LookupHost resolves the name of a node that is created without an address. Nil: the system's resolver.
 	LookupHost func(ctx context.Context, host string) ([]string, error)
+	// Poll is how often a command asks that waits for something that the API has no call to wait for. Zero: each second.
+	Poll time.Duration
 	// Location is the time zone in which times are shown. Nil: the local one.
 	Location *time.Location
 }
@@ -56,6 +58,9 @@ func (e Env) withDefaults() Env {
 	}
 	if e.LookupHost == nil {
 		e.LookupHost = net.DefaultResolver.LookupHost
+	}
+	if e.Poll == 0 {
+		e.Poll = time.Second
 	}
 	if e.Location == nil {
 		e.Location = time.Local
@@ -74,8 +79,9 @@ func AddTo(root *cobra.Command, env Env) {
 	root.SetOut(a.env.Stdout)
 	root.SetErr(a.env.Stderr)
 	root.AddCommand(
-		a.controller(), a.errorReport(), a.keyValueStore(), a.node(), a.resource(), a.resourceDefinition(), a.resourceGroup(),
-		a.storagePool(), a.volume(), a.volumeDefinition(), a.volumeGroup(),
+		a.advise(), a.controller(), a.errorReport(), a.jobs(), a.keyValueStore(), a.node(), a.nodeConnection(), a.orphans(), a.physicalStorage(),
+		a.resource(), a.resourceConnection(), a.resourceDefinition(), a.resourceGroup(), a.spaceReporting(), a.storagePool(),
+		a.storagePoolDefinition(), a.volume(), a.volumeDefinition(), a.volumeGroup(),
 	)
 }
 

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -112,6 +113,21 @@ func TestChangesSendWhatLinstorSends(t *testing.T) {
 		{"n c n9 ::1 --node-type controller", `POST /v1/nodes {"name":"n9","type":"Controller","net_interfaces":[{"name":"default","address":"::1","satellite_port":3370,"satellite_encryption_type":"PLAIN","is_active":true}]}`},
 		{"n m n1 -t combined", `PUT /v1/nodes/n1 {"node_type":"Combined"}`},
 		{"n d n1 --async", `DELETE /v1/nodes/n1`},
+		{"node evacuate n1", `PUT /v1/nodes/n1/evacuate {}`},
+		{"n evac n1 --target n2 n3", `PUT /v1/nodes/n1/evacuate {"target":["n2","n3"]}`},
+		{"n evac n1 --do-not-target n2,n3", `PUT /v1/nodes/n1/evacuate {"do_not_target":["n2","n3"]}`},
+		{"node restore n1", `PUT /v1/nodes/n1/restore {}`},
+		{"n rst n1 --delete-resources --delete-snapshots", `PUT /v1/nodes/n1/restore {"delete_resources":true,"delete_snapshots":true}`},
+		{"node evict n1", `PUT /v1/nodes/n1/evict`},
+		{"node lost n1 --async", `DELETE /v1/nodes/n1/lost`},
+		{"n rc n1 n2", "PUT /v1/nodes/n1/reconnect\nPUT /v1/nodes/n2/reconnect"},
+		{"nc sp n1 n2 k v", `PUT /v1/node-connections/n1/n2 {"override_props":{"k":"v"}}`},
+		{"node-connection path create n1 n2 p if1 if2", `PUT /v1/node-connections/n1/n2 {"override_props":{"Paths/p/n1":"if1","Paths/p/n2":"if2"}}`},
+		{"nc p d n1 n2 p", `PUT /v1/node-connections/n1/n2 {"delete_namespaces":["Paths/p"]}`},
+		{"nc l n1", "GET /v1/node-connections?node_a=n1"},
+		{"rc sp n1 n2 r1 k v", `PUT ` + rd + `/r1/resource-connections/n1/n2 {"override_props":{"k":"v"}}`},
+		{"resource-connection path create n1 n2 r1 p if1 if2", `PUT ` + rd + `/r1/resource-connections/n1/n2 {"override_props":{"Paths/p/n1":"if1","Paths/p/n2":"if2"}}`},
+		{"rc path delete n1 n2 r1 p", `PUT ` + rd + `/r1/resource-connections/n1/n2 {"delete_namespaces":["Paths/p"]}`},
 		{"n i c n1 if2 10.1.1.1 -p 3366 --active", `POST /v1/nodes/n1/net-interfaces {"name":"if2","address":"10.1.1.1","satellite_port":3366,"satellite_encryption_type":"PLAIN","is_active":true}`},
 		{"n i c n1 if2 10.1.1.1", `POST /v1/nodes/n1/net-interfaces {"name":"if2","address":"10.1.1.1"}`},
 		{"n i m n1 if2 --ip 1.2.3.4 --active", `PUT /v1/nodes/n1/net-interfaces/if2 {"name":"if2","address":"1.2.3.4","is_active":true}`},
@@ -121,6 +137,9 @@ func TestChangesSendWhatLinstorSends(t *testing.T) {
 		{"storage-pool create zfsthin n1 p tank", `POST /v1/nodes/n1/storage-pools {"storage_pool_name":"p","provider_kind":"ZFS_THIN","props":{"StorDriver/StorPoolName":"tank"}}`},
 		{"sp c diskless n1 p", `POST /v1/nodes/n1/storage-pools {"storage_pool_name":"p","provider_kind":"DISKLESS"}`},
 		{"sp c file n1 p /srv --shared-space s --external-locking", `POST /v1/nodes/n1/storage-pools {"storage_pool_name":"p","provider_kind":"FILE","props":{"StorDriver/StorPoolName":"/srv"},"free_space_mgr_name":"s","external_locking":true}`},
+		{"spd c p", `POST /v1/storage-pool-definitions {"storage_pool_name":"p"}`},
+		{"spd sp p k v", `PUT /v1/storage-pool-definitions/p {"override_props":{"k":"v"}}`},
+		{"spd d p", `DELETE /v1/storage-pool-definitions/p`},
 		{"sp d -q n1 n2 p", "DELETE /v1/nodes/n1/storage-pools/p\nDELETE /v1/nodes/n2/storage-pools/p"},
 
 		{"rg c g", `POST ` + rg + ` {"name":"g","select_filter":{}}`},
@@ -136,6 +155,8 @@ func TestChangesSendWhatLinstorSends(t *testing.T) {
 		{"rg m g --providers ''", `PUT ` + rg + `/g {"select_filter":{"provider_list":[]}}`},
 		{"rg m g --do-not-place-with-regex", `PUT ` + rg + `/g {"select_filter":{"not_place_with_rsc_regex":""}}`},
 		{"rg d g", `DELETE ` + rg + `/g`},
+		{"rg adjust g", `POST ` + rg + `/g/adjust {}`},
+		{"rg adj", `POST ` + rg + `/adjustall {}`},
 		{"rg spawn g r1 1G 500M", `POST ` + rg + `/g/spawn {"resource_definition_name":"r1","volume_sizes":[1048576,512000],"select_filter":{},"partial":false,"definitions_only":false}`},
 		{"rg spawn-resources g r1 1 -p -d --place-count 3 -s ''", `POST ` + rg + `/g/spawn {"resource_definition_name":"r1","volume_sizes":[1048576],"select_filter":{"place_count":3,"storage_pool_list":[]},"partial":true,"definitions_only":true}`},
 		{"rg spawn g r1 1G --volume-passphrase secret --external-name 'a name'", `POST ` + rg + `/g/spawn {"resource_definition_name":"r1","resource_definition_external_name":"a name","volume_sizes":[1048576],"select_filter":{},"partial":false,"definitions_only":false,"volume_passphrases":["secret"]}`},
@@ -164,9 +185,14 @@ func TestChangesSendWhatLinstorSends(t *testing.T) {
 		{"r c n1 r1 -d --inactive", `POST ` + rd + `/r1/resources [{"resource":{"node_name":"n1","flags":["DISKLESS","INACTIVE"]}}]`},
 		{"r c r1 --auto-place 2 -s p -l drbd,storage", `POST ` + rd + `/r1/autoplace {"select_filter":{"place_count":2,"storage_pool_list":["p"],"layer_stack":["DRBD","STORAGE"]},"layer_list":["DRBD","STORAGE"]}`},
 		{"r c r1 --auto-place +1", `POST ` + rd + `/r1/autoplace {"select_filter":{"additional_place_count":1}}`},
+		{"r mkavail n1 r1", `POST ` + rd + `/r1/resources/n1/make-available {}`},
+		{"r make-available n1 r1 --diskful -l drbd,storage --drbd-tcp-port 7001", `POST ` + rd + `/r1/resources/n1/make-available {"layer_list":["DRBD","STORAGE"],"diskful":true,"drbd_tcp_ports":[7001]}`},
 		{"r d n1 n2 r1", "DELETE " + rd + "/r1/resources/n1\nDELETE " + rd + "/r1/resources/n2"},
 		{"r d n1 r1 --keep-tiebreaker", "DELETE " + rd + "/r1/resources/n1?keep_tiebreaker=true"},
 
+		{"c set-log-level debug", `PUT /v1/controller/config {"log":{"level_linstor":"DEBUG"}}`},
+		{"c set-log-level WARN --library --global", `PUT /v1/controller/config {"log":{"level_global":"WARN"}}`},
+		{"orphans remove n1 p a b", `DELETE /v1/nodes/n1/storage-pools/p/orphans?volume=a&volume=b`},
 		{"c sp k v", `POST /v1/controller/properties {"override_props":{"k":"v"}}`},
 		{"c sp k", `POST /v1/controller/properties {"delete_props":["k"]}`},
 		{"c sp --aux k v", `POST /v1/controller/properties {"override_props":{"Aux/k":"v"}}`},
@@ -247,6 +273,33 @@ func TestControllersComeFromTheFlagOrElseTheEnvironment(t *testing.T) {
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestTheControllerThatAnswersIsShown(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	f := startController(t)
+	if got := run(t, at(gone.URL, f.URL), "c which"); got.code != cli.ExitOK || got.stdout != f.URL+"\n" {
+		t.Errorf("exit %d, printed %q", got.code, got.stdout)
+	}
+}
+
+func TestSyncIsWaitedFor(t *testing.T) {
+	asked := 0
+	answers := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		_, _ = io.WriteString(w, fmt.Sprintf(`{"synced_on_all":%t}`, asked == 3))
+	}))
+	t.Cleanup(answers.Close)
+	env := at(answers.URL)
+	env.Poll = time.Millisecond
+	if got := run(t, env, "rd wait-sync r1"); got.code != cli.ExitOK || asked != 3 {
+		t.Errorf("exit %d after %d questions: %s", got.code, asked, got.stderr)
+	}
+	env.Poll = time.Hour
+	if got := run(t, env, "rd wait-sync r1 --wait-timeout 1"); got.code != cli.ExitTimeout || !strings.Contains(got.stderr, "do not hold the same data yet") {
+		t.Errorf("exit %d: %s", got.code, got.stderr)
+	}
+}
 
 func TestNameOfANewNodeIsResolved(t *testing.T) {
 	f := startController(t)

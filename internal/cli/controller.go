@@ -5,15 +5,17 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-storage/holdfast/client"
+	"github.com/holdfast-storage/holdfast/internal/wire"
 )
 
 func (a *app) controller() *cobra.Command {
 	return group("controller", []string{"c"}, "The controller",
-		a.controllerVersion(), a.setProperty(controllerProperties()), a.listProperties(controllerProperties()))
+		a.controllerVersion(), a.controllerWhich(), a.setLogLevel(), a.setProperty(controllerProperties()), a.listProperties(controllerProperties()))
 }
 
 func (a *app) controllerVersion() *cobra.Command {
@@ -30,6 +32,42 @@ func (a *app) controllerVersion() *cobra.Command {
 			return s.write("controller " + printable(v.Version) + "; GIT-hash: " + printable(v.GitHash) + "; REST API " + printable(v.RestAPIVersion) + "\n")
 		}),
 	}
+}
+
+// controllerWhich shows the controller that answers, of those that may be asked.
+func (a *app) controllerWhich() *cobra.Command {
+	return &cobra.Command{
+		Use: "which", Short: "Show which controller answers", Args: nothing,
+		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
+			if _, err := s.ControllerVersion(ctx); err != nil {
+				return err
+			}
+			return s.write(printable(strings.TrimSuffix(s.url, "/v1/controller/version")) + "\n")
+		}),
+	}
+}
+
+func (a *app) setLogLevel() *cobra.Command {
+	level := choice{among: []string{string(wire.LogError), string(wire.LogWarn), string(wire.LogInfo), string(wire.LogDebug), string(wire.LogTrace)}}
+	var library, everywhere bool
+	cmd := &cobra.Command{
+		Use: "set-log-level LEVEL", Aliases: []string{"setloglevel"}, Short: "Change how much the controller logs, until it is started again",
+		Args: exactly("LEVEL"),
+		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			if err := level.Set(args[0]); err != nil {
+				return err
+			}
+			var log client.ControllerConfigLog
+			to := map[[2]bool]*client.LogLevel{
+				{false, false}: &log.LevelLinstor, {false, true}: &log.LevelLinstorGlobal, {true, false}: &log.Level, {true, true}: &log.LevelGlobal,
+			}
+			*to[[2]bool{library, everywhere}] = client.LogLevel(level.value)
+			return s.changed(s.ModifyControllerConfig(ctx, client.ControllerConfig{Log: &log}))
+		}),
+	}
+	cmd.Flags().BoolVar(&library, "library", false, "of external libraries")
+	cmd.Flags().BoolVar(&everywhere, "global", false, "of all agents, too")
+	return cmd
 }
 
 func (a *app) keyValueStore() *cobra.Command {

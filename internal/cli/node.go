@@ -19,7 +19,8 @@ import (
 
 func (a *app) node() *cobra.Command {
 	return group("node", []string{"n"}, "Nodes",
-		a.nodeCreate(), a.nodeList(), a.nodeInfo(), a.nodeModify(), a.nodeDelete(), a.nodeJoinToken(), a.netInterface(),
+		a.nodeCreate(), a.nodeList(), a.nodeInfo(), a.nodeModify(), a.nodeDelete(), a.nodeJoinToken(), a.nodeReconnect(),
+		a.nodeEvacuate(), a.nodeEvict(), a.nodeRestore(), a.nodeLost(), a.netInterface(),
 		a.setProperty(nodeProperties()), a.listProperties(nodeProperties()))
 }
 

@@ -17,7 +17,7 @@ func (a *app) resource() *cobra.Command {
 	volumes := a.volumeList()
 	volumes.Use, volumes.Aliases = "list-volumes", []string{"lv"}
 	return group("resource", []string{"r"}, "Resources: the replicas of a definition on nodes",
-		a.resourceCreate(), a.resourceList(), a.resourceDelete(), volumes,
+		a.resourceCreate(), a.makeAvailable(), a.resourceList(), a.resourceDelete(), volumes, a.effectiveProperties(),
 		a.setProperty(resourceProperties()), a.listProperties(resourceProperties()))
 }
 

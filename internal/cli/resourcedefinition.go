@@ -16,6 +16,7 @@ import (
 func (a *app) resourceDefinition() *cobra.Command {
 	return group("resource-definition", []string{"rd"}, "Resource definitions",
 		a.resourceDefinitionCreate(), a.resourceDefinitionList(), a.resourceDefinitionModify(), a.resourceDefinitionDelete(), a.autoPlace(),
+		a.waitSync(),
 		a.setProperty(definitionProperties()), a.listProperties(definitionProperties()))
 }
 

@@ -19,7 +19,7 @@ import (
 func (a *app) resourceGroup() *cobra.Command {
 	return group("resource-group", []string{"rg"}, "Resource groups: templates for resources",
 		a.resourceGroupCreate(), a.resourceGroupList(), a.resourceGroupModify(), a.resourceGroupDelete(),
-		a.spawn(), a.querySizeInfo(), a.setProperty(groupProperties()), a.listProperties(groupProperties()))
+		a.spawn(), a.querySizeInfo(), a.adjust(), a.setProperty(groupProperties()), a.listProperties(groupProperties()))
 }
 
 // groupFlags are the flags of creating and modifying.
@@ -80,6 +80,18 @@ func (a *app) resourceGroupDelete() *cobra.Command {
 		Use: "delete NAME", Aliases: []string{"d"}, Short: "Delete a resource group that no resource belongs to", Args: exactly("NAME"),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
 			return s.changed(s.DeleteResourceGroup(ctx, args[0]))
+		}),
+	}
+}
+
+func (a *app) adjust() *cobra.Command {
+	return &cobra.Command{
+		Use: "adjust [NAME]", Aliases: []string{"adj"}, Short: "Place what the resources of a group lack, or of all groups", Args: between(0, 1),
+		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			if len(args) == 0 {
+				return s.changed(s.AdjustAllResourceGroups(ctx, client.ResourceGroupAdjust{}))
+			}
+			return s.changed(s.AdjustResourceGroup(ctx, args[0], client.ResourceGroupAdjust{}))
 		}),
 	}
 }

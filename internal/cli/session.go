@@ -24,6 +24,7 @@ type session struct {
 	form     form
 	pastable bool
 	last     []byte            // the answer of the last call as it came
+	url      string            // of the last call
 	entries  []json.RawMessage // of changes, in the forms of JSON
 	failed   bool              // the controller refused something
 	warned   bool
@@ -43,7 +44,7 @@ func (a *app) run(do action) func(*cobra.Command, []string) error {
 		if flag := cmd.Flags().Lookup("pastable"); flag != nil {
 			s.pastable = flag.Value.String() == "true"
 		}
-		s.Client, err = a.connect(func(x client.Exchange) { s.last = x.Answer })
+		s.Client, err = a.connect(func(x client.Exchange) { s.last, s.url = x.Answer, x.URL })
 		if err != nil {
 			return err
 		}
