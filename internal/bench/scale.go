@@ -76,6 +76,9 @@ func (b *bench) scale(ctx context.Context, c Scale) error {
 		}
 		b.say("  %-34s%s%s\n", m.name, got, size(got.bytes))
 	}
+	if err := b.scraped(ctx, s); err != nil {
+		return err
+	}
 	if err := b.footprint(s, "after the lists"); err != nil {
 		return err
 	}
@@ -131,6 +134,28 @@ func views(c Scale) []reading {
 		get("pools of one node", many, "/v1/view/storage-pools?nodes=node-000&unused=%d"),
 		{"what fits now", fits},
 	}
+}
+
+// scraped measures how the API answers while several monitoring systems scrape without a pause.
+func (b *bench) scraped(ctx context.Context, s *server) error {
+	const scrapers, scrapes, asks = 3, 30, 200
+	get := func(path string) func(int) (string, string, string) {
+		return func(int) (string, string, string) { return http.MethodGet, path, "" }
+	}
+	var scrape figures
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		scrape, err = s.run(ctx, load{clients: scrapers, count: scrapes, want: http.StatusOK, request: get("/metrics")})
+		ended <- err
+	}()
+	health, err := s.run(ctx, load{clients: 1, count: asks, want: http.StatusOK, request: get("/health")})
+	if err := errors.Join(err, <-ended); err != nil {
+		return err
+	}
+	b.say("  %-34sp50 %s, p99 %s; health meanwhile p50 %s, p99 %s\n", fmt.Sprintf("metrics for %d scrapers at once", scrapers),
+		short(scrape.at(0.5)), short(scrape.at(0.99)), short(health.at(0.5)), short(health.at(0.99)))
+	return nil
 }
 
 // check opens the database of a controller that has ended and looks for what must not be.
