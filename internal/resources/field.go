@@ -66,11 +66,12 @@ func whyLeaving(n schema.Node) string {
 
 func (s *Resources) pool(r store.Reader, p schema.Pool, levels []props.Level) placer.Pool {
 	id := model.PoolID{Node: p.Node, Pool: p.Name.Key()}
-	own := props.Level{Scope: props.Pool, Props: p.Props}
-	levels = append(slices.Clip(levels), own)
+	// What is set for all pools of the name comes after what is set for the pool itself.
+	own := []props.Level{{Scope: props.Pool, Props: p.Props}, {Scope: props.Pool, Props: schema.PropsOfPools(r, id.Pool)}}
+	levels = append(slices.Clip(levels), own...)
 	out := placer.Pool{
 		Node: p.Node, Name: p.Name, Provider: p.Provider, SharedSpace: p.SharedSpace,
-		NoTarget: !props.Bool("AutoplaceTarget", own),
+		NoTarget: !props.Bool("AutoplaceTarget", own...),
 	}
 	seen, _ := s.Observed.Pool(id)
 	out.Granularity = seen.Granularity
