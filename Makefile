@@ -10,7 +10,7 @@ BUILT       := $(shell date -u +%Y-%m-%dT%H:%M:%SZ)
 LDFLAGS     := -s -w -X main.commit=$(COMMIT) -X main.built=$(BUILT)
 DATA        ?= /var/lib/holdfast
 
-.PHONY: build up demo check test bench fuzz generate need-go need-tools clean
+.PHONY: build up demo check test bench bench-scale fuzz generate need-go need-tools clean
 
 build: need-go ## the binary bin/holdfast, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/holdfast ./cmd/holdfast
@@ -30,6 +30,9 @@ test: need-go need-tools ## all tests
 
 bench: build need-tools ## rates, latencies, memory, on this machine
 	bin/holdfast bench
+
+bench-scale: build need-tools ## a large cluster of simulated hosts against a real controller
+	bin/holdfast bench scale
 
 fuzz: need-go ## each fuzz target for a while
 	tools/fuzz
