@@ -39,7 +39,25 @@ func root(e Entry) (*os.File, error) {
 		_ = f.Close()
 		return nil, err
 	}
+	if e.Unique == 0 { // Its number alone may be that of a later mount.
+		if err := stillThere(e); err != nil {
+			_ = f.Close()
+			return nil, err
+		}
+	}
 	return f, nil
+}
+
+// stillThere makes sure that the table has e at its place, as it was.
+func stillThere(e Entry) error {
+	t, err := ownTable()
+	if err != nil {
+		return err
+	}
+	if top, ok := t.At(e.Target); !ok || !top.Same(e) {
+		return refuse(NotMounted, nil, "something else is at its place instead of mount %d", e.ID)
+	}
+	return nil
 }
 
 func isRoot(f *os.File, e Entry) error {

@@ -64,7 +64,7 @@ func TestNFSErrorsAreThoseOfTheProgram(t *testing.T) {
 	for _, tc := range []struct{ export, opts, says string }{
 		{lab.Export + "-not", lab.Versions[0], "No such file or directory"},
 		{lab.Export, lab.Versions[0] + ",nonesuch=1", "an incorrect mount option was specified"},
-		{"nonesuch.invalid:/a", "", "resolve"},
+		{"nonesuch.invalid:/a", "", "mount.nfs:"},
 	} {
 		_, err := h.Mount(soon(t), on(t, tc.export, tc.opts))
 		wantFault(t, err, mount.Failed, tc.says)
