@@ -55,6 +55,16 @@ func calls() []call {
 			return err
 		}, "GET /v1/jobs?limit=2&offset=0&states=running ", "[]"},
 		{"Job", func(ctx context.Context, c *client.Client) error { _, err := c.Job(ctx, "x"); return err }, "GET /v1/jobs/x ", "{}"},
+		{"Explain", func(ctx context.Context, c *client.Client) error {
+			_, err := c.Explain(ctx, "g", client.ExplainRequest{VolumeSizes: []client.SizeKiB{5}})
+			return err
+		}, `POST /v1/resource-groups/g/explain {"volume_sizes":[5]}`, "{}"},
+		{"PendingDeletes", func(ctx context.Context, c *client.Client) error { _, err := c.PendingDeletes(ctx); return err }, "GET /v1/pending-deletes ", "[]"},
+		{"QueryAllSizeInfo", func(ctx context.Context, c *client.Client) error {
+			_, err := c.QueryAllSizeInfo(ctx, client.QueryAllSizeInfoRequest{IgnoreCacheOlderThanSec: new(client.Int32(9))})
+			return err
+		}, `POST /v1/queries/resource-groups/query-all-size-info {"ignore_cache_older_than_sec":9}`, "{}"},
+		{"MaxVolumeSizes", func(ctx context.Context, c *client.Client) error { _, err := c.MaxVolumeSizes(ctx, "g"); return err }, "GET /v1/resource-groups/g/query-max-volume-size ", "{}"},
 		{"Orphans", func(ctx context.Context, c *client.Client) error {
 			_, err := c.Orphans(ctx, client.OrphanFilter{Nodes: []string{"n"}, StoragePools: []string{"p"}})
 			return err

@@ -79,3 +79,13 @@ func (c *Client) AdjustResourceGroup(ctx context.Context, group string, adjust R
 func (c *Client) AdjustAllResourceGroups(ctx context.Context, adjust ResourceGroupAdjust) (RcList, error) {
 	return c.change(ctx, http.MethodPost, path("resource-groups", "adjustall"), nil, adjust)
 }
+
+// QueryAllSizeInfo is QuerySizeInfo for every group, by name.
+func (c *Client) QueryAllSizeInfo(ctx context.Context, ask QueryAllSizeInfoRequest) (QueryAllSizeInfoResponse, error) {
+	return post[QueryAllSizeInfoResponse](ctx, c, "/v1/queries/resource-groups/query-all-size-info", ask)
+}
+
+// MaxVolumeSizes tells, for each name of a pool, how large a volume of the group can be that lies in pools of that name.
+func (c *Client) MaxVolumeSizes(ctx context.Context, group string) (MaxVolumeSizes, error) {
+	return get[MaxVolumeSizes](ctx, c, path("resource-groups", group, "query-max-volume-size"), nil)
+}

@@ -44,3 +44,14 @@ func (c *Client) Orphans(ctx context.Context, filter OrphanFilter) ([]Orphan, er
 func (c *Client) RemoveOrphans(ctx context.Context, node, pool string, volumes []string) (RcList, error) {
 	return c.change(ctx, http.MethodDelete, path("nodes", node, "storage-pools", pool, "orphans"), url.Values{"volume": volumes}, nil)
 }
+
+// Explain tells what the next spawn from a resource group would do, and of every pool whether it could take a replica, or why
+// not. It changes nothing. That the replicas could not be placed is no error: the answer has reports then.
+func (c *Client) Explain(ctx context.Context, group string, ask ExplainRequest) (Explanation, error) {
+	return post[Explanation](ctx, c, path("resource-groups", group, "explain"), ask)
+}
+
+// PendingDeletes returns the replicas that are to go, with why they have not gone yet.
+func (c *Client) PendingDeletes(ctx context.Context) ([]PendingDelete, error) {
+	return get[[]PendingDelete](ctx, c, path("pending-deletes"), nil)
+}

@@ -195,6 +195,22 @@ type (
 	QuerySizeInfoRequest = wire.QuerySizeInfoRequest
 	// QuerySizeInfoResponse has either space information or reports that say why there is none.
 	QuerySizeInfoResponse = wire.QuerySizeInfoResponse
+	// QueryAllSizeInfoRequest asks the same of all groups.
+	QueryAllSizeInfoRequest = wire.QueryAllSizeInfoRequest
+	// QueryAllSizeInfoResponse maps groups to their answers.
+	QueryAllSizeInfoResponse = wire.QueryAllSizeInfoResponse
+	// MaxVolumeSizes lists, largest first, the pools that fit a filter.
+	MaxVolumeSizes = wire.MaxVolumeSizes
+	// Candidate is a pool name, the nodes that a volume would use, and the largest volume that fits.
+	Candidate = wire.Candidate
+	// ExplainRequest asks what the next spawn from a group would do, with a filter over that of the group.
+	ExplainRequest = wire.ExplainRequest
+	// Explanation tells what the next spawn from a group would do, and why.
+	Explanation = wire.Explanation
+	// ExplainedPick is where a replica would go.
+	ExplainedPick = wire.ExplainedPick
+	// ExplainedPool tells whether a pool could take a replica.
+	ExplainedPool = wire.ExplainedPool
 	// SpaceInfo is what a group could spawn.
 	SpaceInfo = wire.SpaceInfo
 	// SpawnResult is a pool that the next spawn would use.
@@ -264,6 +280,8 @@ type (
 	ResourceConnection = wire.ResourceConnection
 	// ResourceConnectionModify changes a resource connection.
 	ResourceConnectionModify = wire.ResourceConnectionModify
+	// PendingDelete is a replica that is to go.
+	PendingDelete = wire.PendingDelete
 	// NewResource is the replica to add.
 	NewResource = wire.NewResource
 	// ResourceLayer is a layer of a replica's stack and, as children, the layers below it.

@@ -45,7 +45,7 @@ func (f *fakeController) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	f.requests = append(f.requests, strings.TrimSpace(r.Method+" "+r.RequestURI+" "+string(body)))
 	w.Header().Set("Content-Type", "application/json")
-	if r.Method != http.MethodGet && !strings.HasSuffix(r.URL.Path, "/query-size-info") {
+	if r.Method != http.MethodGet && !reads(r.URL.Path) {
 		w.WriteHeader(f.status)
 		_, _ = io.WriteString(w, f.answer)
 		return
@@ -58,6 +58,11 @@ func (f *fakeController) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = w.Write(stored)
+}
+
+// reads reports whether a POST to a path changes nothing.
+func reads(path string) bool {
+	return strings.HasSuffix(path, "/query-size-info") || strings.HasSuffix(path, "/explain")
 }
 
 // result is what a run of the program did.
@@ -216,6 +221,7 @@ func TestChangesSendWhatLinstorSends(t *testing.T) {
 		{"r l -r r1 r2 -n n1", "GET /v1/view/resources?nodes=n1&resources=r1&resources=r2"},
 		{"r lv -s p", "GET /v1/view/resources?storage_pools=p"},
 		{"v l -n n1 -s p -r r1", "GET /v1/view/resources?nodes=n1&resources=r1&storage_pools=p"},
+		{"rg explain ssd 1G 2G -s p", `POST ` + rg + `/ssd/explain {"volume_sizes":[1048576,2097152],"select_filter":{"storage_pool_list":["p"]}}`},
 		{"rg qsi ssd --place-count 3", `POST ` + rg + `/ssd/query-size-info {"select_filter":{"place_count":3}}`},
 	} {
 		t.Run(c.line, func(t *testing.T) {

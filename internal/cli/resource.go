@@ -18,6 +18,7 @@ func (a *app) resource() *cobra.Command {
 	volumes.Use, volumes.Aliases = "list-volumes", []string{"lv"}
 	return group("resource", []string{"r"}, "Resources: the replicas of a definition on nodes",
 		a.resourceCreate(), a.makeAvailable(), a.resourceList(), a.resourceDelete(), volumes, a.effectiveProperties(),
+		a.pendingDeletes(),
 		a.setProperty(resourceProperties()), a.listProperties(resourceProperties()))
 }
 

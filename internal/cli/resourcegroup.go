@@ -19,7 +19,7 @@ import (
 func (a *app) resourceGroup() *cobra.Command {
 	return group("resource-group", []string{"rg"}, "Resource groups: templates for resources",
 		a.resourceGroupCreate(), a.resourceGroupList(), a.resourceGroupModify(), a.resourceGroupDelete(),
-		a.spawn(), a.querySizeInfo(), a.adjust(), a.setProperty(groupProperties()), a.listProperties(groupProperties()))
+		a.spawn(), a.querySizeInfo(), a.explain(), a.adjust(), a.setProperty(groupProperties()), a.listProperties(groupProperties()))
 }
 
 // groupFlags are the flags of creating and modifying.

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
-	"github.com/holdfast-storage/holdfast/internal/model"
-	"github.com/holdfast-storage/holdfast/internal/placer"
 	"github.com/holdfast-storage/holdfast/internal/resources"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/wire"
@@ -85,52 +83,4 @@ func placed(d schema.Definition, list []resources.Placement) wire.Rc {
 	}
 	rc.Message = fmt.Sprintf("resource %s placed on %s", d.Name, counted(len(list), "node"))
 	return rc.WithDetails("Nodes (storage pools): " + strings.Join(texts, ", "))
-}
-
-// querySize answers with reports when the group could spawn nothing: the status is 200 in any case.
-func (s *Server) querySize(q *request) (body, error) {
-	var b wire.QuerySizeInfoRequest
-	if err := q.decodeOptional(&b); err != nil {
-		return nil, err
-	}
-	return value{s.sizeInfo(q, q.PathValue("resource_group"), filterOf(b.SelectFilter))}, nil
-}
-
-// queryAllSizes answers the same for every group.
-func (s *Server) queryAllSizes(q *request) (body, error) {
-	var b wire.QueryAllSizeInfoRequest
-	if err := q.decodeOptional(&b); err != nil {
-		return nil, err
-	}
-	f := filterOf(b.SelectFilter)
-	out := wire.QueryAllSizeInfoResponse{Result: make(map[string]wire.QuerySizeInfoResponse)}
-	for g := range schema.Groups.All(s.Store.Snapshot()) {
-		out.Result[string(g.Name)] = s.sizeInfo(q, string(g.Name), f)
-	}
-	return value{out}, nil
-}
-
-func (s *Server) sizeInfo(q *request, group string, f model.Filter) wire.QuerySizeInfoResponse {
-	info, err := s.Resources.QuerySize(group, f)
-	if err != nil {
-		entry := entryOf(errs.As(schema.Refusal(err))).WithRef(wire.RefRscGrp, group)
-		return wire.QuerySizeInfoResponse{Reports: wire.RcList{entry}.Finish(q.route.mask, q.server.Now())}
-	}
-	return wire.QuerySizeInfoResponse{SpaceInfo: spaceInfo(info)}
-}
-
-func spaceInfo(info resources.SizeInfo) *wire.SpaceInfo {
-	available, capacity, ratio := wire.RoundDown(info.Available), wire.RoundDown(info.Capacity), float64(placer.DefaultRatio)
-	out := &wire.SpaceInfo{
-		MaxVlmSize: wire.RoundDown(info.MaxVolume), AvailableSize: &available, Capacity: &capacity,
-		DefaultMaxOversubscriptionRatio: &ratio,
-	}
-	for _, n := range info.Next {
-		least := min(n.FreeRatio, n.TotalRatio)
-		out.NextSpawnResult = append(out.NextSpawnResult, wire.SpawnResult{
-			NodeName: string(n.Node), StorPoolName: string(n.Pool), OversubscriptionRatio: &least,
-			FreeCapacityOversubscription: &n.FreeRatio, TotalCapacityOversubscription: &n.TotalRatio,
-		})
-	}
-	return out
 }

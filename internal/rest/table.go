@@ -116,7 +116,7 @@ func poolRoutes() []Route {
 		empty(get("/v1/physical-storage/{node}", Daily, wire.ObjPhysicalDevice, (*Server).listDevicesOf)),
 		planned("POST", "/v1/physical-storage/{node}", Daily).instead("hosts do not tell of unused devices yet",
 			"make the volume group, thin pool, dataset or directory on the host, then use storage-pool create"),
-		planned("OPTIONS", "/v1/query-max-volume-size", Feature),
+		read("OPTIONS", "/v1/query-max-volume-size", Feature, wire.ObjStorPoolDfn, (*Server).maxVolumeSizes),
 	}
 }
 
@@ -136,7 +136,7 @@ func groupRoutes() []Route {
 		create(one+"/spawn", Daily, wire.ObjRscGrp, (*Server).spawn),
 		read("POST", one+"/query-size-info", Daily, wire.ObjRscGrp, (*Server).querySize),
 		read("POST", "/v1/queries/resource-groups/query-all-size-info", Feature, wire.ObjRscGrp, (*Server).queryAllSizes),
-		planned("GET", one+"/query-max-volume-size", Feature),
+		get(one+"/query-max-volume-size", Feature, wire.ObjRscGrp, (*Server).maxVolumeSizesOf),
 		change("POST", one+"/adjust", Daily, wire.OpModify|wire.ObjRscGrp, 200, (*Server).adjustGroup),
 		change("POST", groups+"/adjustall", Daily, wire.OpModify|wire.ObjRscGrp, 200, (*Server).adjustAll),
 		get(groups+"/properties/info", Rare, wire.ObjRscGrp, propsInfo(props.Group)),
