@@ -6,6 +6,7 @@ package inventory
 import (
 	"context"
 	"net/netip"
+	"strings"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
@@ -128,8 +129,8 @@ func (v *Inventory) DeleteNode(ctx context.Context, name string) error {
 			return err
 		}
 		key := n.Name.Key()
-		if schema.ResourcesByNode.Has(tx, key) || schema.SnapshotReplicasByNode.Has(tx, key) {
-			return schema.Nodes.Delete(tx, key) // which the store refuses, and names them
+		if err := unneeded(tx, n); err != nil {
+			return err
 		}
 		rows := deletionsOf(tx, key)
 		const most = 90 // rows in one transaction
@@ -155,6 +156,33 @@ func (v *Inventory) DeleteNode(ctx context.Context, name string) error {
 			Because("it has very many pools and connections, and its deletion was not waited for to the end").Fix("it goes on; look again later")
 	}
 	return nil
+}
+
+// unneeded refuses a node that replicas or snapshots lie on.
+func unneeded(r store.Reader, n schema.Node) error {
+	const named = 5 // of them
+	var names []string
+	add := func(d model.DefinitionKey, what string) {
+		if len(names) < named {
+			names = append(names, what+string(schema.NameOfDefinition(r, d)))
+		}
+	}
+	for x := range schema.ResourcesByNode.Get(r, n.Name.Key()) {
+		add(x.Definition, "resource ")
+	}
+	for x := range schema.SnapshotReplicasByNode.Get(r, n.Name.Key()) {
+		add(x.Definition, "a snapshot of ")
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	count := schema.ResourcesByNode.Len(r, n.Name.Key()) + schema.SnapshotReplicasByNode.Len(r, n.Name.Key())
+	if count > len(names) {
+		names = append(names, "...")
+	}
+	return errs.New(errs.HasChildren, errs.Node, "node %s cannot be deleted", n.Name).
+		Because("%d replicas and snapshots lie on it: %s", count, strings.Join(names, ", ")).
+		Fix("delete them, or move them away: node evacuate %s; a node that will not come back: node lost %s", n.Name, n.Name)
 }
 
 // deletionsOf lists what removes all that a node has, but for replicas and snapshots.

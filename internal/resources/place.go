@@ -54,6 +54,9 @@ func (p *placing) basisOf(r store.Reader) basis {
 	for _, e := range b.existing {
 		b.rules = append(b.rules, schema.Nodes.Revision(r, e.Node))
 	}
+	for _, n := range p.plan.DisklessOn {
+		b.rules = append(b.rules, schema.Nodes.Revision(r, n))
+	}
 	for _, pick := range p.plan.Picks {
 		id := model.PoolID{Node: pick.Node, Pool: pick.Pool}
 		b.rules = append(b.rules, schema.Nodes.Revision(r, pick.Node), schema.Pools.Revision(r, id))

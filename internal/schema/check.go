@@ -95,7 +95,7 @@ func (c *checker) resources() {
 			switch {
 			case !ok && !vd.Deleting && !r.Deleting:
 				c.found(Resources.Name(), r.ID(), "lacks volume %d", vd.Number)
-			case ok && r.Kind == Diskful && v.Size < vd.Size && !v.Deleting:
+			case ok && r.Kind == Diskful && v.Size < vd.Size && !v.Deleting && !r.Deleting:
 				c.found(Resources.Name(), r.ID(), "is promised %d bytes for volume %d of %d bytes", v.Size, vd.Number, vd.Size)
 			case ok && r.Kind != Diskful && v.Size != 0:
 				c.found(Resources.Name(), r.ID(), "has no storage, but is promised %d bytes for volume %d", v.Size, vd.Number)
