@@ -38,9 +38,9 @@ func agentCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			tell(log, daemon.SdNotifyReady)
-			defer tell(log, daemon.SdNotifyStopping)
-			return runMember(c.Context(), s.Agent, join, log)
+			tell(log.Logger, daemon.SdNotifyReady)
+			defer tell(log.Logger, daemon.SdNotifyStopping)
+			return runMember(c.Context(), s.Agent, join, log.Logger)
 		},
 	}
 	s.flags(c)

@@ -47,13 +47,13 @@ func (s *settings) flags(c *cobra.Command) {
 }
 
 // load reads the file, puts what flags say over it, and returns the logger.
-func (s *settings) load() (*slog.Logger, error) {
+func (s *settings) load() (telemetry.Log, error) {
 	said := s.Config
 	s.Config = config.Default()
 	if s.file != "" {
 		c, err := config.Load(s.file)
 		if err != nil {
-			return nil, err
+			return telemetry.Log{}, err
 		}
 		s.Config = c
 	}
@@ -71,7 +71,7 @@ func (s *settings) load() (*slog.Logger, error) {
 		s.Agent.Controllers = said.Agent.Controllers
 	}
 	if err := s.Validate(); err != nil {
-		return nil, err
+		return telemetry.Log{}, err
 	}
 	return telemetry.Logger(os.Stderr, s.Log.Level, s.Log.Format)
 }
@@ -112,7 +112,7 @@ type running struct {
 }
 
 // open opens the database and the listeners. Nothing is served yet.
-func open(ctx context.Context, c config.Controller, log *slog.Logger) (*running, error) {
+func open(ctx context.Context, c config.Controller, log telemetry.Log) (*running, error) {
 	const lockPatience = 10 * time.Second // another controller on the same file may just be stopping
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data folder: %w", err)
@@ -125,10 +125,12 @@ func open(ctx context.Context, c config.Controller, log *slog.Logger) (*running,
 	if err != nil {
 		return nil, errors.Join(err, clients.Close())
 	}
+	database := filepath.Join(c.Data, "holdfast.db")
 	opening, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
 	k, err := controller.New(opening, controller.Config{
-		Engine: boltkv.New(filepath.Join(c.Data, "holdfast.db")), Log: log, Plaintext: c.Plaintext,
+		Engine: boltkv.New(database), Log: log.Logger, Plaintext: c.Plaintext,
+		Setup: rest.Setup{Database: "bolt:" + database, Listen: clients.Addr().String(), LogLevel: log.Level},
 		Build: rest.Build{Version: version, Commit: commit, Time: built}, Metrics: telemetry.Registry(),
 	})
 	if err != nil {
@@ -151,14 +153,14 @@ func (r *running) serve(ctx context.Context) error {
 	return errors.Join(err, r.Close())
 }
 
-func runController(ctx context.Context, c config.Controller, log *slog.Logger) error {
+func runController(ctx context.Context, c config.Controller, log telemetry.Log) error {
 	r, err := open(ctx, c, log)
 	if err != nil {
 		return err
 	}
 	log.Info("the controller is ready", "api", "http://"+r.clients.Addr().String(), "agents", r.agents.Addr().String(), "data", c.Data)
-	tell(log, daemon.SdNotifyReady)
-	defer tell(log, daemon.SdNotifyStopping)
+	tell(log.Logger, daemon.SdNotifyReady)
+	defer tell(log.Logger, daemon.SdNotifyStopping)
 	return r.serve(ctx)
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/observed"
 	"github.com/holdfast-storage/holdfast/internal/schema"
+	"github.com/holdfast-storage/holdfast/internal/telemetry"
 )
 
 func upCommand() *cobra.Command {
@@ -51,7 +52,7 @@ func upCommand() *cobra.Command {
 }
 
 // runUp is controller and agent until ctx ends, or one of them fails.
-func runUp(ctx context.Context, c config.Config, data string, log *slog.Logger, out io.Writer) error {
+func runUp(ctx context.Context, c config.Config, data string, log telemetry.Log, out io.Writer) error {
 	data, err := filepath.Abs(data)
 	if err != nil {
 		return err
@@ -74,7 +75,7 @@ func runUp(ctx context.Context, c config.Config, data string, log *slog.Logger, 
 	}
 	dial := issued(r.Identity, c.Agent.Node)
 	if c.Controller.Plaintext {
-		dial = plainly(log)
+		dial = plainly(log.Logger)
 	}
 
 	ctx, stop := context.WithCancel(ctx)
@@ -89,7 +90,7 @@ func runUp(ctx context.Context, c config.Config, data string, log *slog.Logger, 
 	}()
 	go func() {
 		defer stop()
-		ended <- runAgent(agentCtx, c.Agent, dial, log)
+		ended <- runAgent(agentCtx, c.Agent, dial, log.Logger)
 	}()
 	go func() {
 		err := furnish(ctx, r, c.Agent.Node, files)
@@ -98,11 +99,11 @@ func runUp(ctx context.Context, c config.Config, data string, log *slog.Logger, 
 			ended <- err
 			return
 		}
-		announce(out, log, r, c.Agent.Node)
+		announce(out, log.Logger, r, c.Agent.Node)
 		ended <- nil
 	}()
 	err = errors.Join(<-ended, <-ended, <-ended)
-	tell(log, daemon.SdNotifyStopping)
+	tell(log.Logger, daemon.SdNotifyStopping)
 	return err
 }
 

@@ -40,6 +40,7 @@ import (
 type Config struct {
 	Engine  kv.Engine // owned by the controller from New on
 	Build   rest.Build
+	Setup   rest.Setup
 	Log     *slog.Logger
 	Metrics *prometheus.Registry // what is served after the controller's own metrics; nil: nothing else
 
@@ -111,7 +112,8 @@ func New(ctx context.Context, c Config) (*Controller, error) {
 		k.Loops = converge.New(converge.Config{Store: st, Observed: k.Observed, Worker: k.Resources, Log: c.Log})
 	}
 	k.REST = &rest.Server{
-		Store: st, Observed: k.Observed, Inventory: k.Inventory, Catalog: k.Catalog, Resources: k.Resources, Build: c.Build, Log: c.Log,
+		Store: st, Observed: k.Observed, Inventory: k.Inventory, Catalog: k.Catalog, Resources: k.Resources, Build: c.Build, Setup: c.Setup,
+		Log: c.Log,
 	}
 	if k.Identity != nil {
 		k.REST.Joiner = k.Identity

@@ -12,20 +12,28 @@ import (
 	"log/slog"
 )
 
+// Log is a logger whose level can be changed while it is used.
+type Log struct {
+	*slog.Logger
+
+	Level *slog.LevelVar
+}
+
 // Logger returns a logger that writes to w. The level is debug, info, warn or error, in any
 // case, the format text or json.
-func Logger(w io.Writer, level, format string) (*slog.Logger, error) {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, fmt.Errorf("the log level %q is not known; use debug, info, warn or error", level)
+func Logger(w io.Writer, level, format string) (Log, error) {
+	log := Log{Level: new(slog.LevelVar)}
+	if err := log.Level.UnmarshalText([]byte(level)); err != nil {
+		return Log{}, fmt.Errorf("the log level %q is not known; use debug, info, warn or error", level)
 	}
-	options := &slog.HandlerOptions{Level: l}
+	options := &slog.HandlerOptions{Level: log.Level}
 	switch format {
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, options)), nil
+		log.Logger = slog.New(slog.NewJSONHandler(w, options))
 	case "text":
-		return slog.New(slog.NewTextHandler(w, options)), nil
+		log.Logger = slog.New(slog.NewTextHandler(w, options))
 	default:
-		return nil, fmt.Errorf("the log format %q is not known; use text or json", format)
+		return Log{}, fmt.Errorf("the log format %q is not known; use text or json", format)
 	}
+	return log, nil
 }

@@ -6,6 +6,7 @@ package telemetry_test
 import (
 	"bytes"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -43,6 +44,23 @@ func TestLoggerKeepsToItsLevel(t *testing.T) {
 	}
 }
 
+func TestLevelCanBeChanged(t *testing.T) {
+	var out bytes.Buffer
+	log, err := telemetry.Logger(&out, "warn", "text")
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := log.With("part", "x")
+	part.Info("not yet")
+	log.Level.Set(slog.LevelDebug)
+	part.Debug("now")
+	log.Level.Set(slog.LevelError)
+	part.Warn("no more")
+	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "msg=now") {
+		t.Errorf("the lines are %q", got)
+	}
+}
+
 func TestLoggerWritesText(t *testing.T) {
 	var out bytes.Buffer
 	log, err := telemetry.Logger(&out, "info", "text")
@@ -62,7 +80,7 @@ func TestLoggerSaysWhatItDoesNotKnow(t *testing.T) {
 		{"info", "xml", `the log format "xml" is not known; use text or json`},
 	} {
 		log, err := telemetry.Logger(&bytes.Buffer{}, c.level, c.format)
-		if log != nil || err == nil || err.Error() != c.want {
+		if log.Logger != nil || err == nil || err.Error() != c.want {
 			t.Errorf("%q, %q: %v, want %s", c.level, c.format, err, c.want)
 		}
 	}
