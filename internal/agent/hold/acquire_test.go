@@ -447,6 +447,19 @@ func TestOneFileSystemUnderTwoNamesIsRefused(t *testing.T) {
 	}
 }
 
+func TestFoldersOfOneServerAreTwoSources(t *testing.T) {
+	sibling := hold.Pool{ID: "q", Spec: mount.Spec{Source: nas2}, Class: hold.Transfer}
+	bubble(t, func(r *rig) {
+		r.devices[nas], r.devices[nas2] = 7, 7 // The kernel has one file system for both exports.
+		r.inodes[nas2] = 42
+		r.get(pool, req("a"))
+		r.get(sibling, req("b"))
+		r.restart()
+		r.want("p", hold.Ready, "a")
+		r.want("q", hold.Ready, "b")
+	})
+}
+
 func TestOneSourceUnderTwoPoolsIsOneMount(t *testing.T) {
 	other := hold.Pool{ID: "q", Spec: mount.Spec{Source: nas}}
 	bubble(t, func(r *rig) {

@@ -26,6 +26,7 @@ type world struct {
 	saved    map[mount.Source][]hold.Record
 	uuids    map[mount.Source]string       // The markers of sources.
 	devices  map[mount.Source]int          // Sources with equal numbers are one file system.
+	inodes   map[mount.Source]uint64       // Of their roots. 2 when it is not set.
 	readOnly map[mount.Source]bool         //
 	users    map[mount.Source][]mount.User // Who has files open.
 	machine  map[mount.Source]bool         // A virtual machine has a disk there.
@@ -73,7 +74,7 @@ var errDead = errors.New("the process has ended")
 func newWorld() *world {
 	return &world{
 		table: mount.Table{{ID: 1, Target: "/", Root: "/", FSType: "ext4", Source: "/dev/sda"}}, next: 10,
-		saved: map[mount.Source][]hold.Record{}, uuids: map[mount.Source]string{}, devices: map[mount.Source]int{}, readOnly: map[mount.Source]bool{},
+		saved: map[mount.Source][]hold.Record{}, uuids: map[mount.Source]string{}, devices: map[mount.Source]int{}, inodes: map[mount.Source]uint64{}, readOnly: map[mount.Source]bool{},
 		users: map[mount.Source][]mount.User{}, machine: map[mount.Source]bool{}, held: map[mount.Source]map[hold.ID]bool{}, changing: map[mount.Source]int{}, died: make(chan struct{}),
 	}
 }
@@ -335,7 +336,7 @@ func (p *process) Mount(_ context.Context, spec mount.Spec) (mount.Mounted, erro
 	} else if e = at[len(at)-1]; !p.Matches(p.table, e, spec) {
 		return mount.Mounted{}, &mount.Error{Fault: mount.Taken, Step: "mount", Source: spec.Source.String(), Found: &e}
 	}
-	return mount.Mounted{Entry: e, Identity: p.uuids[spec.Source]}, v.err
+	return mount.Mounted{Entry: e, Identity: p.uuids[spec.Source], Inode: cmp.Or(p.inodes[spec.Source], 2)}, v.err
 }
 
 func (p *process) Unmount(_ context.Context, s mount.Source, e mount.Entry, force mount.Force) error {

@@ -203,10 +203,8 @@ func (s *source) unmounted(o *operation, entry mount.Entry, force mount.Force, u
 // down notes that the source is no longer mounted.
 func (s *source) down(t mount.Table, entry mount.Entry, force mount.Force, o *operation) {
 	td := Teardown{Outcome: Done}
-	for _, twin := range t.Twins(entry) {
-		if ownDevice(s) {
-			td.Reason = "its file system is still mounted at " + twin.Target
-		}
+	if twins := t.Twins(entry); len(twins) > 0 && s.id.Kind != mount.Bind {
+		td.Reason = "what it shows is still mounted at " + twins[0].Target
 	}
 	kind := Unmounted
 	if force != mount.Plain {

@@ -71,7 +71,7 @@ func (s *source) raised(o *operation, spec mount.Spec, m mount.Mounted, err erro
 
 // commit makes a mount that was verified the one that holds are granted on, once it is recorded.
 func (s *source) commit(o *operation, spec mount.Spec, m mount.Mounted, found bool) {
-	if other := s.set.prove(s, proof{entry: m.Entry, identity: m.Identity}); other != nil {
+	if other := s.set.prove(s, proof{entry: m.Entry, inode: m.Inode, identity: m.Identity}); other != nil {
 		s.end(o)
 		e := s.refusal(SameSource, "")
 		e.Detail = fmt.Sprintf("it is the same file system as %s", other.id)
@@ -80,7 +80,7 @@ func (s *source) commit(o *operation, spec mount.Spec, m mount.Mounted, found bo
 		return
 	}
 	entry := m.Entry
-	s.record(Record{Type: MountDone, Spec: &spec, Entry: &entry, Identity: m.Identity}, true, func(err error) {
+	s.record(Record{Type: MountDone, Spec: &spec, Entry: &entry, Identity: m.Identity, Inode: m.Inode}, true, func(err error) {
 		s.end(o)
 		s.at, s.running, s.reject = &entry, spec, nil
 		if err != nil {

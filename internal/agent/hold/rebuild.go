@@ -71,7 +71,7 @@ func (s *source) remember() {
 	if e, there := t.Find(*m.entry); there {
 		// A proof that another source has given as well shows when holds are asked for.
 		s.at = &e
-		s.fit = m.intent != MountIntent && s.set.prove(s, proof{entry: e, identity: m.identity}) == nil
+		s.fit = m.intent != MountIntent && s.set.prove(s, proof{entry: e, inode: m.inode, identity: m.identity}) == nil
 		return
 	}
 	if m.intent == UnmountIntent && len(m.holds) == 0 {

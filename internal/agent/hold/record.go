@@ -34,6 +34,7 @@ type Record struct {
 	Spec     *mount.Spec  `json:"spec,omitempty"` // With MountIntent and MountDone, and with HoldAdded what was wanted then.
 	Entry    *mount.Entry `json:"entry,omitempty"`
 	Identity string       `json:"identity,omitempty"`
+	Inode    uint64       `json:"inode,omitempty"`
 	Detail   string       `json:"detail,omitempty"`
 }
 
@@ -60,6 +61,7 @@ type image struct {
 	spec     *mount.Spec  // Of the last intent to mount, or what the first holder wanted.
 	entry    *mount.Entry // Of the mount that was recorded as made and not as unmounted.
 	identity string
+	inode    uint64
 	intent   RecordType // The change that was begun and not recorded as ended. Empty: none.
 	holds    map[ID]Hold
 }
@@ -80,7 +82,7 @@ func (m *image) apply(r Record) {
 	case MountIntent:
 		m.spec, m.intent = r.Spec, MountIntent
 	case MountDone:
-		m.spec, m.entry, m.identity, m.intent = r.Spec, r.Entry, r.Identity, ""
+		m.spec, m.entry, m.identity, m.inode, m.intent = r.Spec, r.Entry, r.Identity, r.Inode, ""
 	case UnmountIntent:
 		m.intent = UnmountIntent
 	case UnmountDone:
@@ -95,7 +97,7 @@ func (m *image) apply(r Record) {
 func (m *image) records(now time.Time) []Record {
 	var records []Record
 	if m.entry != nil || m.identity != "" {
-		records = append(records, Record{Type: MountDone, Time: now, Spec: m.spec, Entry: m.entry, Identity: m.identity})
+		records = append(records, Record{Type: MountDone, Time: now, Spec: m.spec, Entry: m.entry, Identity: m.identity, Inode: m.inode})
 	}
 	if m.intent != "" {
 		records = append(records, Record{Type: m.intent, Time: now, Spec: m.spec})

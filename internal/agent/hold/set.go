@@ -50,7 +50,16 @@ type Set struct {
 // proof is what tells that two sources lead to the same file system.
 type proof struct {
 	entry    mount.Entry
+	inode    uint64 // Of the root. Zero: not known.
 	identity string
+}
+
+// same tells whether two sources lead to one folder of one file system.
+func (p proof) same(o proof) bool {
+	if p.identity != "" && p.identity == o.identity {
+		return true
+	}
+	return p.entry.SameFS(o.entry) && p.entry.Root == o.entry.Root && p.inode != 0 && p.inode == o.inode
 }
 
 // Open returns the Set of this host, rebuilt from the journal and from what is mounted. No unmount happens before all finders have answered.
@@ -320,16 +329,13 @@ func (s *Set) prove(src *source, p proof) *source {
 		if other == src {
 			continue
 		}
-		if p.identity != "" && p.identity == o.identity || ownDevice(src) && ownDevice(other) && p.entry.SameFS(o.entry) && p.entry.Root == o.entry.Root {
+		if p.same(o) {
 			return other
 		}
 	}
 	s.proven[src] = p
 	return nil
 }
-
-// ownDevice tells whether a source brings a file system of its own, and not a part of one that is there anyway.
-func ownDevice(src *source) bool { return src.id.Kind == mount.NFS || src.id.Kind == mount.Block }
 
 func (s *Set) unprove(src *source) {
 	s.mu.Lock()

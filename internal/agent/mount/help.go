@@ -33,6 +33,7 @@ type request struct {
 type answer struct {
 	Refusal  *refusal `json:"refusal,omitempty"`
 	Identity string   `json:"identity,omitempty"`
+	Inode    uint64   `json:"inode,omitempty"`
 	Users    []User   `json:"users,omitempty"`
 	Complete bool     `json:"complete,omitempty"`
 }
@@ -100,7 +101,7 @@ func understand(verb string, res command.Result, err error, fault *Error) (answe
 		if d.Decode(&line) != nil {
 			break // The end, or what a killed helper had not finished.
 		}
-		ans.Identity, ans.Refusal, ans.Complete = line.Identity, line.Refusal, line.Complete
+		ans.Identity, ans.Inode, ans.Refusal, ans.Complete = line.Identity, line.Inode, line.Refusal, line.Complete
 		if len(line.Users) > 0 {
 			ans.Users = line.Users // Later lists contain earlier ones.
 		}

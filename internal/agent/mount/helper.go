@@ -60,8 +60,7 @@ func serve(args []string, in io.Reader) (answer, error) {
 	case becomesProgram:
 		return answer{}, attach(req)
 	case "verify":
-		id, err := verify(req.Entry, req.Spec)
-		return answer{Identity: id}, err
+		return verify(req.Entry, req.Spec)
 	case "unmount":
 		return answer{}, detach(req.Entry, req.Force)
 	case "probe":

@@ -80,27 +80,37 @@ func isRoot(f *os.File, e Entry) error {
 	return nil
 }
 
-// verify makes sure that e is at its place and carries the identity that is wanted, and returns the identity that it has.
-func verify(e Entry, spec Spec) (string, error) {
+// verify makes sure that e is at its place and carries the identity that is wanted, and returns what it has.
+func verify(e Entry, spec Spec) (answer, error) {
 	f, err := root(e)
 	if err != nil {
-		return "", err
+		return answer{}, err
 	}
 	defer func() { _ = f.Close() }()
-	want := spec.Identity
-	m, err := readMarker(f, 0)
+	var st unix.Statx_t
+	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_INO, &st); err != nil {
+		return answer{}, refuse(Failed, err, "look at the root")
+	}
+	id, err := identify(f, spec.Identity)
+	return answer{Identity: id, Inode: st.Ino}, err
+}
+
+// identify returns the uuid of the marker in a root, which is made when it is missing and wanted.
+func identify(root *os.File, want Identity) (string, error) {
+	m, err := readMarker(root, 0)
 	if errors.Is(err, unix.ENOENT) {
 		switch {
 		case want.Create:
-			m, err = makeMarker(f, want.UUID)
+			if m, err = makeMarker(root, want.UUID); errors.Is(err, unix.EROFS) {
+				return "", refuse(ReadOnly, err, "make %s", MarkerName)
+			} else if err != nil {
+				return "", refuse(Failed, err, "make %s", MarkerName)
+			}
 		case want.UUID == "":
 			return "", nil
 		default:
 			return "", &refusal{Fault: WrongIdentity, Marker: [2]string{want.UUID, ""}}
 		}
-	}
-	if errors.Is(err, unix.EROFS) {
-		return "", refuse(ReadOnly, err, "make %s", MarkerName)
 	}
 	if err != nil {
 		return "", refuse(Failed, err, "read %s", MarkerName)

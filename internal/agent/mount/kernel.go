@@ -126,6 +126,7 @@ func (k *Kernel) Prepare(ctx context.Context) error {
 type Mounted struct {
 	Entry    Entry
 	Identity string // The uuid of its marker. Empty: it has none.
+	Inode    uint64 // Of its root: exports of one server can be folders of one file system.
 }
 
 // Mount brings spec's source up at its place, or finds it mounted there, and verifies that it is what was asked for. On an error nothing
@@ -149,14 +150,14 @@ func (k *Kernel) Mount(ctx context.Context, spec Spec) (Mounted, error) {
 			return Mounted{}, err
 		}
 	}
-	id, err := k.verify(ctx, req, e)
+	root, err := k.verify(ctx, req, e)
 	if err != nil && fresh {
 		err = errors.Join(err, k.undo(ctx, spec.Source, e))
 	}
 	if err != nil {
 		return Mounted{}, err
 	}
-	return Mounted{Entry: e, Identity: id}, nil
+	return Mounted{Entry: e, Identity: root.Identity, Inode: root.Inode}, nil
 }
 
 // attach mounts and returns the mount that is at the place afterwards, whatever the helper said.
@@ -194,11 +195,10 @@ func (k *Kernel) undo(ctx context.Context, s Source, e Entry) error {
 	return k.Unmount(ctx, s, e, Plain)
 }
 
-// verify looks at the root of e in a helper and returns the uuid of its marker.
-func (k *Kernel) verify(ctx context.Context, req request, e Entry) (string, error) {
+// verify looks at the root of e in a helper.
+func (k *Kernel) verify(ctx context.Context, req request, e Entry) (answer, error) {
 	req.Step, req.Entry = "verify", e
-	ans, err := k.help(ctx, "verify", req)
-	return ans.Identity, err
+	return k.help(ctx, "verify", req)
 }
 
 // Force says what an unmount may do to whoever uses the mount.

@@ -290,7 +290,7 @@ func (s *scan) ours(m Entry, foreign bool) bool {
 	if !foreign {
 		return m.ID == s.e.ID && m.SameFS(s.e)
 	}
-	if !m.SameFS(s.e) || !within(m.Root, s.e.Root) {
+	if !m.shows(s.e) {
 		return false
 	}
 	// Somebody else's mount of the same file system has copies too.

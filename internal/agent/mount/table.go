@@ -130,15 +130,21 @@ func (t Table) Find(e Entry) (Entry, bool) {
 	return t[i], true
 }
 
-// Twins returns the other mounts of the file system that e shows the same part of, or a part of that part.
+// Twins returns the other mounts that show the same part of a file system as e, or a part of that part.
 func (t Table) Twins(e Entry) []Entry {
 	var twins []Entry
 	for _, o := range t {
-		if o.SameFS(e) && within(o.Root, e.Root) && !o.Same(e) {
+		if o.shows(e) && !o.Same(e) {
 			twins = append(twins, o)
 		}
 	}
 	return twins
+}
+
+// shows tells whether e shows what o shows, or a part of it. Exports of one NFS server that lie in one of its file systems have one device
+// number and one root; only their names differ.
+func (e Entry) shows(o Entry) bool {
+	return e.SameFS(o) && within(e.Root, o.Root) && (!strings.HasPrefix(o.FSType, "nfs") || e.Source == o.Source)
 }
 
 // Under returns the mounts whose mount points lie in a folder or below, the folder's own excluded.
