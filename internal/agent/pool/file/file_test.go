@@ -8,16 +8,26 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/file"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/freeze"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/pooltest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == freeze.HelperName {
+		syscall.Exit(freeze.HelperMain(os.Args[2:])) // Without the second that the race detector waits at the end.
+	}
+	if text := os.Getenv(victimEnv); text != "" {
+		syscall.Exit(beVictim(text))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // folder makes a pool's directory on a mounted filesystem.
 func folder(t *testing.T, mount string) string {

@@ -256,7 +256,8 @@ func (l *loops) configure(name, uuid string, file *os.File) error {
 		return err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	config := unix.LoopConfig{Fd: uint32(file.Fd()), Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_DIRECT_IO}}
+	// The kernel would take larger sectors for a file that shares blocks, and then what was made before on this volume cannot be mounted any more.
+	config := unix.LoopConfig{Fd: uint32(file.Fd()), Size: sector, Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_DIRECT_IO}}
 	copy(config.Info.File_name[:len(config.Info.File_name)-1], mark(uuid))
 	return unix.IoctlLoopConfigure(fd, &config)
 }

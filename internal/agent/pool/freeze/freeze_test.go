@@ -203,18 +203,42 @@ func TestFilesystemIsFrozenAndThawed(t *testing.T) {
 func TestUnreachableFilesystemIsNotFrozen(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "ext4")
+	// Something lies over it, so that this process does not reach it either.
+	must(t, unix.Mount("tmpfs", x.dir, "tmpfs", 0, ""))
 	for _, mounts := range [][]freeze.Mount{nil, {{PID: os.Getpid(), Point: "/"}}, {{PID: os.Getpid(), Point: "/nonesuch"}}, {{PID: 1 << 22, Point: x.dir}}} {
 		_, err := x.freezer().Freeze(t.Context(), x.number, mounts, time.Minute)
 		if err == nil || !strings.Contains(err.Error(), x.device+": no mount leads to it") {
 			t.Errorf("%v: %v", mounts, err)
 		}
-		x.wantFrozen(t, false)
 	}
+	must(t, pooltest.Unmount(x.dir))
+	x.wantFrozen(t, false)
 	z := freeze.New(freeze.Config{Runner: &command.Exec{}, Notes: x.notes, Helper: []string{"false"}})
 	if _, err := z.Freeze(t.Context(), x.number, x.mounts, time.Minute); err == nil || !strings.Contains(err.Error(), "start the guard") {
 		t.Errorf("without a guard: %v", err)
 	}
 	x.wantFrozen(t, false)
+}
+
+func TestMountInAnotherNamespaceIsFrozen(t *testing.T) {
+	pooltest.NeedHost(t, "unshare")
+	x := newTarget(t, "ext4")
+	must(t, pooltest.Unmount(x.dir))
+	pid := filepath.Join(t.TempDir(), "pid")
+	stop := pooltest.InShell(t, fmt.Sprintf(`exec unshare -m --propagation private sh -c 'mount %s %s && echo $$ > "$1" && echo ready > "$2" && exec sleep 1000' sh "$1" "$2"`, x.device, x.dir), pid)
+	text, err := os.ReadFile(pid)
+	must(t, err)
+	x.mounts[0].PID, err = strconv.Atoi(strings.TrimSpace(string(text)))
+	must(t, err)
+	f, err := x.freezer().Freeze(t.Context(), x.number, x.mounts, time.Minute)
+	must(t, err)
+	x.mount(t) // The same filesystem here.
+	must(t, wantErr(x.ioctl(t, fiFreeze), unix.EBUSY))
+	if held, err := f.Thaw(); !held || err != nil {
+		t.Errorf("%t, %v", held, err)
+	}
+	x.wantFrozen(t, false)
+	stop()
 }
 
 func TestLimitThaws(t *testing.T) {
@@ -353,7 +377,6 @@ func (x *target) agent(t *testing.T) (kill func()) {
 	return pooltest.InShell(t, script, self)
 }
 
-// TestDeathOfTheAgentThaws does not run beside tests that start programs: for a moment those have all descriptors open.
 func TestDeathOfTheAgentThaws(t *testing.T) {
 	x := newTarget(t, "ext4")
 	kill := x.agent(t)
@@ -362,7 +385,7 @@ func TestDeathOfTheAgentThaws(t *testing.T) {
 	kill()
 	must(t, os.WriteFile(x.dir+"/file", []byte("written"), 0o600)) // Waits for the thaw, or for ever.
 	wait()
-	must(t, unix.Unmount(x.dir, 0))
+	must(t, pooltest.Unmount(x.dir))
 	x.mount(t)
 	must(t, x.freezer().Recover(t.Context()))
 	x.wantFrozen(t, false)
@@ -373,11 +396,11 @@ func TestNextAgentThawsWhatAgentAndGuardLeft(t *testing.T) {
 		"still mounted": func(*testing.T, *target) {},
 		"unmounted": func(t *testing.T, x *target) {
 			t.Helper()
-			must(t, unix.Unmount(x.dir, 0))
+			must(t, pooltest.Unmount(x.dir))
 		},
 		"mounted elsewhere": func(t *testing.T, x *target) {
 			t.Helper()
-			must(t, unix.Unmount(x.dir, 0))
+			must(t, pooltest.Unmount(x.dir))
 			x.dir = t.TempDir()
 			x.mount(t)
 		},

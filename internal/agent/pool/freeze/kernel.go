@@ -33,9 +33,14 @@ func freeze(root *os.File) error {
 // thaw lets writes go on. EINVAL: they are not stopped.
 func thaw(root *os.File) error { return unix.IoctlSetInt(int(root.Fd()), fiThaw, 0) }
 
-// open opens the filesystem on a device by the first of mounts that leads to it, and returns its type too. It may hang: another filesystem may lie
-// on the way.
+// open opens the filesystem on a device by the first of mounts that leads to it, and returns its type too. Those that this process sees come first: the
+// root of others may be closed to it. It may hang: another filesystem may lie on the way.
 func open(device uint64, mounts []Mount) (*os.File, string, error) {
+	own, err := ownMounts(device)
+	if err != nil {
+		return nil, "", err
+	}
+	mounts = append(own, mounts...)
 	errs := []error{fmt.Errorf("no mount leads to it, of %d that are known", len(mounts))}
 	for _, m := range mounts {
 		root, fstype, err := openMount(device, m)
@@ -45,6 +50,32 @@ func open(device uint64, mounts []Mount) (*os.File, string, error) {
 		errs = append(errs, fmt.Errorf("%s as process %d sees it: %w", m.Point, m.PID, err))
 	}
 	return nil, "", errors.Join(errs...)
+}
+
+// ownMounts returns where this process sees a device mounted.
+func ownMounts(device uint64) ([]Mount, error) {
+	infos, err := mountinfo.GetMounts(func(i *mountinfo.Info) (skip, stop bool) { return numberOf(i) != device, false })
+	if err != nil {
+		return nil, fmt.Errorf("read the table of mounts: %w", err)
+	}
+	var mounts []Mount
+	for _, i := range infos {
+		mounts = append(mounts, Mount{PID: os.Getpid(), Point: i.Mountpoint})
+	}
+	return mounts, nil
+}
+
+// numberOf returns the number of the block device that is mounted, or zero when there is none.
+func numberOf(i *mountinfo.Info) uint64 {
+	if i.Major != 0 {
+		return unix.Mkdev(uint32(i.Major), uint32(i.Minor))
+	}
+	// btrfs and others show a number of their own; the source then names the device. Only under /dev nothing can hang.
+	var st unix.Stat_t
+	if !strings.HasPrefix(i.Source, "/dev/") || unix.Stat(i.Source, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFBLK {
+		return 0
+	}
+	return st.Rdev
 }
 
 func openMount(device uint64, m Mount) (*os.File, string, error) {
@@ -80,19 +111,10 @@ func mountedType(root *os.File, device uint64, table string) (string, error) {
 	if err != nil || len(infos) != 1 {
 		return "", fmt.Errorf("mount %d is not in the table: %w", st.Mnt_id, err)
 	}
-	info := infos[0]
-	number := unix.Mkdev(uint32(info.Major), uint32(info.Minor))
-	if info.Major == 0 { // btrfs and others show a number of their own; the source then names the device.
-		var src unix.Stat_t
-		if err := unix.Stat(info.Source, &src); err != nil || src.Mode&unix.S_IFMT != unix.S_IFBLK {
-			return "", errors.New("something else is mounted over it")
-		}
-		number = src.Rdev
-	}
-	if number != device {
+	if numberOf(infos[0]) != device {
 		return "", errors.New("something else is mounted over it")
 	}
-	return info.FSType, nil
+	return infos[0].FSType, nil
 }
 
 // deviceName returns the name of a block device as people know it.

@@ -5,10 +5,12 @@ package pooltest
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -70,7 +72,7 @@ func Mount(tb testing.TB, fstype string, size int64) (dir string) {
 		for device := range left {
 			_, _ = (&command.Exec{}).Run(context.Background(), command.Command{Program: "losetup", Args: []string{"-d", device}})
 		}
-		if err := unix.Unmount(dir, 0); err != nil {
+		if err := Unmount(dir); err != nil {
 			tb.Errorf("unmount %s, which is left behind: %v", dir, err)
 			return
 		}
@@ -79,6 +81,19 @@ func Mount(tb testing.TB, fstype string, size int64) (dir string) {
 		}
 	})
 	return dir
+}
+
+// Unmount unmounts a folder. It is patient for a while with one that is busy: a program that another test has just started has all descriptors of this
+// process open for a moment.
+func Unmount(dir string) error {
+	const tries, between = 100, 20 * time.Millisecond
+	for try := 1; ; try++ {
+		err := unix.Unmount(dir, 0)
+		if !errors.Is(err, unix.EBUSY) || try == tries {
+			return err
+		}
+		<-time.After(between)
+	}
 }
 
 func mountImage(tb testing.TB, image, dir, fstype string, size int64) {
