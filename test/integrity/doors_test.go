@@ -90,6 +90,18 @@ func doors() []door {
 			cascaded: []string{"definition", "resource"},
 		},
 		{
+			name:    "adjustment of a group",
+			request: request{"POST", "/v1/resource-groups/DfltRscGrp/adjust", `{"select_filter":{"place_count":1,"layer_stack":["STORAGE"]}}`},
+			child:   "/v1/resource-definitions/def-#/resources/n1", parents: []string{"definition", "node", "pool"},
+			cascaded: []string{"definition", "resource"},
+		},
+		{
+			name:    "making available",
+			request: request{"POST", "/v1/resource-definitions/def-#/resources/n1/make-available", `{"diskful":true,"layer_list":["STORAGE"]}`},
+			child:   "/v1/resource-definitions/def-#/resources/n1", parents: []string{"definition", "node", "pool"},
+			cascaded: []string{"definition", "resource"},
+		},
+		{
 			name:    "storage pool",
 			request: request{"POST", "/v1/nodes/n1/storage-pools", `{"storage_pool_name":"more-#","provider_kind":"FILE_THIN","props":{"StorDriver/StorPoolName":"/srv/more-#"}}`},
 			child:   "/v1/nodes/n1/storage-pools/more-#", parents: []string{"node"}, cascaded: []string{"node"},
@@ -102,22 +114,31 @@ func doors() []door {
 	}
 }
 
-// deletion is a call that deletes a parent.
+// deletion is a call that deletes a parent, or makes a node take nothing new.
 type deletion struct {
 	name string
 	request
-	object string // the path of what goes
+	object string // the path of what goes; empty when nothing does at once
+	away   bool   // the node is not connected
 }
 
 // deletions lists all calls that delete a parent.
 func deletions() []deletion {
 	return []deletion{
-		{"group", request{"DELETE", "/v1/resource-groups/group-#", ""}, "/v1/resource-groups/group-#"},
-		{"definition", request{"DELETE", "/v1/resource-definitions/def-#", ""}, "/v1/resource-definitions/def-#"},
-		{"volume definition", request{"DELETE", "/v1/resource-definitions/def-#/volume-definitions/0", ""}, "/v1/resource-definitions/def-#/volume-definitions/0"},
-		{"resource", request{"DELETE", "/v1/resource-definitions/def-#/resources/n1", ""}, "/v1/resource-definitions/def-#/resources/n1"},
-		{"node", request{"DELETE", "/v1/nodes/n1", ""}, "/v1/nodes/n1"},
-		{"pool", request{"DELETE", "/v1/nodes/n1/storage-pools/data", ""}, "/v1/nodes/n1/storage-pools/data"},
+		{name: "group", request: request{"DELETE", "/v1/resource-groups/group-#", ""}, object: "/v1/resource-groups/group-#"},
+		{name: "definition", request: request{"DELETE", "/v1/resource-definitions/def-#", ""}, object: "/v1/resource-definitions/def-#"},
+		{
+			name: "volume definition", request: request{"DELETE", "/v1/resource-definitions/def-#/volume-definitions/0", ""},
+			object: "/v1/resource-definitions/def-#/volume-definitions/0",
+		},
+		{
+			name: "resource", request: request{"DELETE", "/v1/resource-definitions/def-#/resources/n1", ""},
+			object: "/v1/resource-definitions/def-#/resources/n1",
+		},
+		{name: "node", request: request{"DELETE", "/v1/nodes/n1", ""}, object: "/v1/nodes/n1"},
+		{name: "lost node", request: request{"DELETE", "/v1/nodes/n1/lost", ""}, object: "/v1/nodes/n1", away: true},
+		{name: "evacuation", request: request{"PUT", "/v1/nodes/n1/evacuate", ""}},
+		{name: "pool", request: request{"DELETE", "/v1/nodes/n1/storage-pools/data", ""}, object: "/v1/nodes/n1/storage-pools/data"},
 	}
 }
 
@@ -130,7 +151,7 @@ type scene struct {
 
 // prepare makes the parents: a group without definitions, and a definition with a volume in
 // the default group.
-func prepare(t *testing.T, c *cluster.Cluster, round string, deployed bool) *scene {
+func prepare(t *testing.T, c *cluster.Cluster, round string, deployed bool, x deletion) *scene {
 	t.Helper()
 	s := &scene{Cluster: c, t: t, round: round}
 	s.must(request{"POST", "/v1/resource-groups", `{"name":"group-#","select_filter":{"place_count":1,"layer_stack":["STORAGE"],"storage_pool_list":["data"]}}`})
@@ -138,6 +159,9 @@ func prepare(t *testing.T, c *cluster.Cluster, round string, deployed bool) *sce
 	s.must(request{"POST", "/v1/resource-definitions/def-#/volume-definitions", `{"volume_definition":{"size_kib":1024}}`})
 	if deployed {
 		s.must(request{"POST", "/v1/resource-definitions/def-#/resources/n1", `{"resource":{"props":{"StorPoolName":"data"}},"layer_list":["STORAGE"]}`})
+	}
+	if x.away {
+		c.StopAgent("n1")
 	}
 	return s
 }

@@ -99,7 +99,7 @@ func TestNoDoorLeavesAnOrphanWhereverACallIsHeld(t *testing.T) {
 					t.Run(fmt.Sprintf("%s, %s", x.name, sch), func(t *testing.T) {
 						m := kvtest.NewMemory()
 						c := cluster.Start(t, cluster.Options{Engine: m, Nodes: 1, Settings: []store.Setting{store.Paranoid()}})
-						s := prepare(t, c, "1", d.deployed)
+						s := prepare(t, c, "1", d.deployed, x)
 						h, gate := s.run(d, x, sch, m)
 						gate.Open(nil)
 						if h == nil {
@@ -117,7 +117,7 @@ func TestNoDoorLeavesAnOrphanWhereverACallIsHeld(t *testing.T) {
 func TestSpawnHeldWhileItsGroupIsDeleted(t *testing.T) {
 	m := kvtest.NewMemory()
 	c := cluster.Start(t, cluster.Options{Engine: m, Nodes: 1})
-	s := prepare(t, c, "1", false)
+	s := prepare(t, c, "1", false, deletion{})
 	gate := m.Hold(kvtest.BeforeAppend)
 	made := make(chan answer, 1)
 	go func() { made <- s.call(doors()[0].request) }()
@@ -149,7 +149,7 @@ func TestAKillAtAnyStepLeavesNoOrphan(t *testing.T) {
 					t.Run(fmt.Sprintf("%s, %s", x.name, sch), func(t *testing.T) {
 						m := kvtest.NewMemory()
 						c := cluster.Start(t, cluster.Options{Engine: m, Nodes: 1})
-						s := prepare(t, c, "1", d.deployed)
+						s := prepare(t, c, "1", d.deployed, x)
 						h, gate := s.run(d, x, sch, m)
 						if h == nil {
 							gate.Open(nil)

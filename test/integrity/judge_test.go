@@ -20,8 +20,8 @@ func (s *scene) judge(d door, x deletion, made, gone answer) {
 		}
 	}
 	s.Check()
-	child, object := s.exists(d.child), s.exists(x.object)
-	cascades := slices.Contains(d.cascaded, x.name)
+	child, object := s.exists(d.child), x.object != "" && s.exists(x.object)
+	cascades := slices.Contains(d.cascaded, x.name) || x.away && slices.Contains(d.parents, "node")
 	recreated := d.child == x.object // the door makes again what the deletion takes
 	switch {
 	case made.ok() && !child && (!gone.ok() || !cascades):

@@ -22,7 +22,7 @@ func TestNoDoorLeavesAnOrphanInARaceOfRequests(t *testing.T) {
 			for _, x := range deletions() {
 				for round := range rounds {
 					c := cluster.Start(t, cluster.Options{Nodes: 1})
-					s := prepare(t, c, fmt.Sprint(round), d.deployed)
+					s := prepare(t, c, fmt.Sprint(round), d.deployed, x)
 					var made, gone answer
 					start := make(chan struct{})
 					var calls sync.WaitGroup
@@ -46,7 +46,7 @@ func TestTheSameRequestFromManyClientsAtOnceHasOneWinner(t *testing.T) {
 		}
 		t.Run(d.name, func(t *testing.T) {
 			c := cluster.Start(t, cluster.Options{Nodes: 1})
-			s := prepare(t, c, "1", d.deployed)
+			s := prepare(t, c, "1", d.deployed, deletion{})
 			answers := make([]answer, clients)
 			start := make(chan struct{})
 			var calls sync.WaitGroup
@@ -84,5 +84,6 @@ func TestTheSameRequestFromManyClientsAtOnceHasOneWinner(t *testing.T) {
 // idempotent tells whether LINSTOR answers the call well when it has been made before: a
 // replica that exists is as good as made.
 func (d door) idempotent() bool {
-	return d.name == "resource" || d.name == "resources at once" || d.name == "autoplace"
+	return d.name == "resource" || d.name == "resources at once" || d.name == "autoplace" ||
+		d.name == "adjustment of a group" || d.name == "making available"
 }
