@@ -22,6 +22,7 @@ import (
 
 	"github.com/holdfast-storage/holdfast/api/agentpb"
 	"github.com/holdfast-storage/holdfast/internal/identity"
+	"github.com/holdfast-storage/holdfast/internal/schema"
 )
 
 // serverOf makes a node's credential that of a server.
@@ -158,6 +159,9 @@ func TestANodeMayActAsItselfAlone(t *testing.T) {
 	says(t, h.report("n2"), codes.PermissionDenied, "certificate of node n1")
 	says(t, h.report("n3"), codes.PermissionDenied, "certificate of node n1")
 	says(t, h.report(""), codes.PermissionDenied, "certificate of node n1")
+	if !containsAll(c.log.String(), "an agent is refused", "may act as that node alone") {
+		t.Errorf("the log does not tell of it: %s", c.log.String())
+	}
 	conn, err := h.Dial(address)
 	if err != nil {
 		t.Fatal(err)
@@ -236,10 +240,86 @@ func TestClocksThatAreWrongAreNamed(t *testing.T) {
 	says(t, h.report("n1"), codes.Unauthenticated, "is good from 2", "set the controller's clock")
 
 	c.clock.turn(25 * time.Hour)
+	h.conf.Now = func() time.Time { return time.Now().Add(-20 * time.Hour) }
+	h.restart()
+	if err := h.report("n1"); err != nil {
+		t.Errorf("a host whose clock is behind, but not as far as the authority: %v", err)
+	}
 	for _, wrong := range []time.Duration{-48 * time.Hour, 2 * 365 * 24 * time.Hour} {
 		h.conf.Now = func() time.Time { return time.Now().Add(wrong) }
 		h.restart()
 		says(t, h.report("n1"), codes.Unavailable, "this host's clock says", "set the clocks")
+	}
+}
+
+// sign makes a certificate by the authority of a controller.
+func (c *controller) sign(template *x509.Certificate) tls.Certificate {
+	c.t.Helper()
+	row, _ := schema.Authorities.Get(c.store.Snapshot(), schema.AuthorityKey)
+	signer, err := x509.ParsePKCS8PrivateKey(row.PrivateKey)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	parent, err := x509.ParseCertificate(row.Certificate)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	key, err := identity.NewKey()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	template.NotBefore, template.NotAfter = parent.NotBefore, parent.NotAfter
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der, row.Certificate}, PrivateKey: key}
+}
+
+func TestACertificateOfTheAuthorityIsGoodForWhatItWasMadeForAlone(t *testing.T) {
+	c := newController(t)
+	h := joinedHost(t, c, "n1")
+	credential, err := h.Credential()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asServer := c.sign(&x509.Certificate{URIs: credential.Certificate.URIs, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	says(t, showing(t, c, "n1", asServer), codes.Unauthenticated, "is not good", "holdfast node join-token n1")
+
+	for name, template := range map[string]*x509.Certificate{
+		"for clients":    {DNSNames: []string{identity.ServerName}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}},
+		"of other names": {DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &listened{}
+			s := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{c.sign(template)}})))
+			agentpb.RegisterIdentityServer(s, l)
+			h.conf.Addresses, h.conf.Options = []string{serveOnLoopback(t, s)}, nil
+			h.conf.Token = c.token("n1").Text()
+			h.restart()
+			h.log = &journal{}
+			h.conf.Log = h.log.logger()
+			h.restart()
+			h.run(h.logged(identity.ErrOtherAuthority.Error()))
+			if l.told.Load() {
+				t.Error("the token was told to it")
+			}
+			conn, err := h.Dial(h.conf.Addresses[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			says(t, errors.Join(report(t.Context(), conn, "n1"), conn.Close()), codes.Unavailable, identity.ErrOtherAuthority.Error())
+		})
+	}
+}
+
+func TestACredentialThatIsIssuedWithoutATokenIsAsGoodAsAnyOther(t *testing.T) {
+	c := newController(t)
+	joinedHost(t, c, "n1")
+	conn := c.dialAs(t, "n1")
+	defer closed(t, conn)
+	if err := report(t.Context(), conn, "n1"); err != nil {
+		t.Error(err)
 	}
 }
 

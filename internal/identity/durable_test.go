@@ -4,6 +4,8 @@
 package identity_test
 
 import (
+	"crypto/x509"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/holdfast-storage/holdfast/internal/identity"
 	"github.com/holdfast-storage/holdfast/internal/identity/authority"
 	"github.com/holdfast-storage/holdfast/internal/kv/boltkv"
 	"github.com/holdfast-storage/holdfast/internal/schema"
@@ -50,12 +53,39 @@ func TestTheAuthorityIsMadeOnceAndReadableByItsOwnerAlone(t *testing.T) {
 	}
 }
 
+// anotherKey exchanges the private key in a row.
+func anotherKey(raw []byte, key []byte) []byte {
+	var row map[string]any
+	if err := json.Unmarshal(raw, &row); err != nil {
+		return nil
+	}
+	rows, ok := row["row"].(map[string]any)
+	if !ok {
+		rows = row
+	}
+	rows["private_key"] = key
+	out, err := json.Marshal(row)
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
 func TestAnAuthorityThatCannotBeReadIsNotReplaced(t *testing.T) {
+	key, err := identity.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct {
 		spoil func(raw []byte) []byte
 		want  string
 	}{
 		"not JSON":    {func([]byte) []byte { return []byte("{") }, "authority"},
+		"another key": {func(raw []byte) []byte { return anotherKey(raw, other) }, "not that of its certificate"},
 		"without key": {func(raw []byte) []byte { return []byte(strings.Replace(string(raw), "private_key", "other", 1)) }, "cannot be used"},
 	} {
 		t.Run(name, func(t *testing.T) {

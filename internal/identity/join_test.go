@@ -65,17 +65,17 @@ func TestAHostJoinsByATokenAndCallsAsItsNodeFromThenOn(t *testing.T) {
 }
 
 // ask makes a join request with a new key.
-func ask(t *testing.T, c *controller, node, secret string) error {
-	t.Helper()
+func ask(tb testing.TB, c *controller, node, secret string) error {
+	tb.Helper()
 	key, err := identity.NewKey()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	request, err := identity.Request(key)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	_, err = c.authority.Join(t.Context(), &agentpb.JoinRequest{Node: node, Secret: secret, Request: request})
+	_, err = c.authority.Join(tb.Context(), &agentpb.JoinRequest{Node: node, Secret: secret, Request: request})
 	return err
 }
 

@@ -64,7 +64,7 @@ func (j *journal) logger() *slog.Logger {
 
 // controller is as much of a controller as agents see of its identity.
 type controller struct {
-	t         *testing.T
+	t         testing.TB
 	engine    *kvtest.Memory
 	store     *store.Store
 	authority *authority.Authority
@@ -78,17 +78,17 @@ type controller struct {
 	server   *grpc.Server
 }
 
-func newController(t *testing.T) *controller {
-	t.Helper()
-	c := &controller{t: t, engine: kvtest.NewMemory()}
-	st, err := store.Open(t.Context(), c.engine, schema.Collections(), store.Paranoid(), store.Retry(time.Second))
+func newController(tb testing.TB) *controller {
+	tb.Helper()
+	c := &controller{t: tb, engine: kvtest.NewMemory()}
+	st, err := store.Open(tb.Context(), c.engine, schema.Collections(), store.Paranoid(), store.Retry(time.Second))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	c.store = st
 	c.authority = c.open()
 	c.start(c.authority.ServerOptions()...)
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		c.stop()
 		_ = st.Close()
 	})
@@ -170,6 +170,18 @@ func (c *controller) update(fn func(*store.Tx) error) {
 	if _, err := schema.Update(c.t.Context(), c.store, fn); err != nil {
 		c.t.Fatal(err)
 	}
+}
+
+// dialAs makes a connection with a credential that was issued without a token.
+func (c *controller) dialAs(tb testing.TB, node model.NodeName) *grpc.ClientConn {
+	tb.Helper()
+	conn, err := grpc.NewClient(address, c.dialer(), grpc.WithTransportCredentials(identity.Transport(func() (identity.Credential, error) {
+		return c.authority.Issue(node)
+	}, c.clock.Now)))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return conn
 }
 
 // token makes a join token.
@@ -270,15 +282,15 @@ func joinedHost(t *testing.T, c *controller, node model.NodeName) *host {
 }
 
 // says fails the test unless err has a code and a text with all words.
-func says(t *testing.T, err error, code codes.Code, words ...string) {
-	t.Helper()
+func says(tb testing.TB, err error, code codes.Code, words ...string) {
+	tb.Helper()
 	if status.Code(err) != code {
-		t.Errorf("got the code %s of %v, want %s", status.Code(err), err, code)
+		tb.Errorf("got the code %s of %v, want %s", status.Code(err), err, code)
 		return
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) {
-			t.Errorf("the error does not say %q: %v", w, err)
+			tb.Errorf("the error does not say %q: %v", w, err)
 		}
 	}
 }
@@ -318,9 +330,9 @@ func counting(n *int) grpc.DialOption {
 	})
 }
 
-func closed(t *testing.T, c io.Closer) {
-	t.Helper()
+func closed(tb testing.TB, c io.Closer) {
+	tb.Helper()
 	if err := c.Close(); err != nil {
-		t.Error(err)
+		tb.Error(err)
 	}
 }

@@ -26,9 +26,12 @@ func (a *Authority) Admit(ctx context.Context, node model.NodeKey) error {
 		return err
 	}
 	if c.node.Name.Key() != node {
-		return fmt.Errorf("it has the certificate of node %s, and may act as that node alone", c.node.Name)
+		err = fmt.Errorf("it has the certificate of node %s, and may act as that node alone", c.node.Name)
+	} else {
+		err = a.current(c.node)
 	}
-	if err := a.current(c.node); err != nil {
+	if err != nil {
+		a.refusals.note(addressOf(ctx), err)
 		return err
 	}
 	a.mu.Lock()
