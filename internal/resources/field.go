@@ -45,7 +45,7 @@ func (s *Resources) node(r store.Reader, n schema.Node, levels []props.Level) pl
 	out := placer.Node{
 		Name: n.Name, Online: seen.Connection == observed.Online, Props: n.Props,
 		NoTarget: !props.Bool("AutoplaceTarget", levels...),
-		Layers:   seen.Layers, Providers: seen.Providers, Replicas: schema.ResourcesByNode.Len(r, key),
+		Layers:   seen.Layers, Providers: seen.Providers, Replicas: int(schema.ReplicasByNode.Of(r, key)),
 	}
 	out.Leaving = whyLeaving(n)
 	return out

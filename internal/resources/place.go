@@ -95,7 +95,7 @@ func (s *Resources) plan(r store.Reader, p *placing) error {
 
 // smallField is the most pools among which it is worth while to plan again in a transaction
 // only to spread replicas better. It takes some hundred microseconds there.
-const smallField = 200
+const smallField = 64
 
 // confirm checks, on the state that the transaction builds on, what the plan rests on, and
 // plans again when it does not hold any more. Where planning is cheap, it does so also when

@@ -110,6 +110,10 @@ var (
 			return []ReplicaNumber{{Definition: r.Definition, NodeID: *r.NodeID}}
 		})
 
+	// ReplicasByNode counts the replicas of each node.
+	ReplicasByNode = store.Sum(Resources, "replicas by node",
+		func(r *Resource, add func(model.NodeKey, int64)) { add(r.Node, 1) })
+
 	// Promised sums the bytes that volumes were promised, by pool. It counts a volume until
 	// its host said that it is gone.
 	Promised = store.Sum(Resources, "promised bytes",
