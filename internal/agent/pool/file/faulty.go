@@ -26,7 +26,7 @@ func (p *Pool) faulty(r pool.Reason, detail string, err error) error {
 	case pool.Full:
 		e.Correction = "remove something from its file system or enlarge it"
 	case pool.WrongIdentity:
-		e.Correction = "give each pool a directory of its own"
+		e.Correction = "give each pool a directory of its own; when that pool is gone for good, remove the file .holdfast-pool from there"
 	case pool.LostIdentity:
 		e.Correction = "mount the file system that belongs there"
 	case pool.Unreadable:
