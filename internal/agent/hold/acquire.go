@@ -206,6 +206,7 @@ func (s *source) take(a *ask) {
 		h.Mode = ReadWrite
 	}
 	s.holds[r.ID] = h
+	delete(s.orphans, r.ID)
 	a.joined = h
 	s.asks = append(s.asks, a)
 	saved, spec := h.Hold, s.want
@@ -229,6 +230,7 @@ func (s *source) drop(h *held) {
 		return
 	}
 	delete(s.holds, h.ID)
+	delete(s.orphans, h.ID)
 	s.set.disown(h.ID, s)
 	s.left()
 }

@@ -25,8 +25,19 @@
 //   - After a restart the holds, and what was being done, are known from the journal and the kernel's table. A holder that has died is
 //     released after a time of grace.
 //   - A mount that went away behind our back is not mounted again under users that may write, and is mounted again for others.
-//   - Mounts that nobody recorded are adopted when a pool wants exactly them, and reported otherwise. They are never unmounted.
+//   - A mount at the place of a source that nobody recorded is verified and taken when it shows that very source. Anything else that lies
+//     there, and mounts of no source in our folder, are reported and left alone.
 //
-// This package does no I/O of its own but the journal: a [Driver] mounts and unmounts. All methods of a Set may be called by many
-// goroutines at once.
+// # How to work on a pool
+//
+// Programs that read or write a pool are run through mount.Kernel.Enter with the mount and the folder of the hold: they then begin in the
+// verified mount and cannot miss it. The agent's own process never touches a path below a mount.
+//
+// # Seams
+//
+// A [Driver] mounts and unmounts: mount.Kernel does. A [Journal] keeps the records: [Files] does. A [Finder] knows users who have acquired
+// nothing: [Machines] knows running virtual machines, and libvirt knows all. A [Liveness] knows whether holders live: [Processes] knows it of
+// processes. Config.Observe gets all events, for logs and metrics, and [Set.Count] the figures of the moment.
+//
+// All methods of a Set may be called by many goroutines at once.
 package hold

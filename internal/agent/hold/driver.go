@@ -44,6 +44,30 @@ type Found struct {
 	Mode   Mode
 }
 
+// Machines is the Finder that knows the running virtual machines by the files that their QEMU processes have open. It needs no libvirt, and does
+// not know of machines that are not running.
+type Machines struct {
+	Kernel interface {
+		Machines(ctx context.Context) ([]mount.Machine, error)
+	}
+}
+
+// Find implements Finder.
+func (m Machines) Find(ctx context.Context) ([]Found, error) {
+	machines, err := m.Kernel.Machines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]Found, len(machines))
+	for i, f := range machines {
+		found[i] = Found{Holder: Holder{Kind: VM, Name: f.Name, PID: f.PID, Start: f.Start}, Path: f.Path, Mode: ReadOnly}
+		if f.Write {
+			found[i].Mode = ReadWrite
+		}
+	}
+	return found, nil
+}
+
 // A Liveness knows whether holders of one kind still live.
 type Liveness interface {
 	// Alive returns false only for a holder that has surely ended.

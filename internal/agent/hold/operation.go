@@ -76,8 +76,8 @@ func (s *source) execute(o *operation, limit time.Duration, work func(context.Co
 
 // overdue abandons what has not ended in its time, and releases the holds of the dead.
 func (s *source) overdue(now time.Time) {
-	for _, h := range s.holds {
-		if !h.dead.IsZero() && h.phase == given && !now.Before(h.dead.Add(s.set.limits.OrphanGrace)) {
+	for _, h := range s.orphans {
+		if h.phase == given && !now.Before(h.dead.Add(s.set.limits.OrphanGrace)) {
 			s.remove(h, OrphanReleased, func(error) {})
 		}
 	}
@@ -133,10 +133,8 @@ func (s *source) arm() {
 		}
 	}
 	l := s.set.limits
-	for _, h := range s.holds {
-		if !h.dead.IsZero() {
-			at(h.dead.Add(l.OrphanGrace))
-		}
+	for _, h := range s.orphans {
+		at(h.dead.Add(l.OrphanGrace))
 	}
 	if s.op != nil && !s.op.abandoned {
 		at(s.op.deadline)

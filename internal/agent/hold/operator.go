@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/mount"
 )
@@ -237,6 +238,12 @@ func (s *source) status() Status {
 	}
 	if s.op != nil {
 		st.Working, st.Since = s.op.kind.String(), s.op.began
+		if s.op.abandoned {
+			st.Hanging++
+		}
+	}
+	if p := s.prober; p != nil && time.Since(p.began) >= s.set.limits.Probe+s.set.limits.Grace {
+		st.Hanging++
 	}
 	return st
 }
@@ -275,9 +282,7 @@ func (s *Set) Count(ctx context.Context) (Counts, error) {
 	}
 	for _, st := range all {
 		c.Sources[st.State]++
-		if st.State == StateUnknown && st.Working != "" {
-			c.Hanging++
-		}
+		c.Hanging += st.Hanging
 		for _, h := range st.Holds {
 			switch {
 			case h.Waiting:

@@ -33,6 +33,7 @@ type host struct {
 	kernel  *mount.Kernel
 	files   *hold.Files
 	limits  hold.Limits
+	finders []hold.Finder
 	stop    context.CancelFunc
 
 	mu     sync.Mutex
@@ -77,7 +78,7 @@ func (h *host) boot() {
 		h.t.Fatal(err)
 	}
 	h.Set, err = hold.Open(hold.Config{
-		Driver: h.kernel, Journal: h.files, Changes: changes, Limits: h.limits, Observe: h.observe,
+		Driver: h.kernel, Journal: h.files, Finders: h.finders, Changes: changes, Limits: h.limits, Observe: h.observe,
 		Liveness: map[hold.HolderKind]hold.Liveness{hold.Job: hold.Processes{}},
 	})
 	if err != nil {
@@ -283,6 +284,25 @@ func TestRealHoldsOutliveTheProcess(t *testing.T) {
 	if td := h.release("a"); td.Outcome != hold.Done || h.mounts(p) != 0 {
 		t.Errorf("teardown %v", td)
 	}
+}
+
+func TestRealVirtualMachineIsAHolderAfterARestart(t *testing.T) {
+	h := newHost(t)
+	p := h.folder("vm")
+	disk := filepath.Join(h.acquire(p, "start of the machine").Path(), "file")
+	vm := mounttest.Use(t, mounttest.Machine, disk)
+	h.limits.CheckEvery = 20 * time.Millisecond
+	h.finders = []hold.Finder{hold.Machines{Kernel: h.kernel}}
+	h.die()
+	if td := h.release("start of the machine"); td.Outcome != hold.NotNeeded || td.Holders != 1 {
+		t.Errorf("teardown %v", td)
+	}
+	st, err := h.Inspect(t.Context(), "vm")
+	if err != nil || st.State != hold.Ready || len(st.Holds) != 1 || !st.Holds[0].Derived || st.Holds[0].Holder.Name != "test-vm" || st.Holds[0].Path() != disk {
+		t.Errorf("status %+v, %v", st, err)
+	}
+	vm.Stop()
+	h.await(hold.Unmounted, 1)
 }
 
 func TestRealRandomChangesLeaveNothing(t *testing.T) {

@@ -226,8 +226,10 @@ func (s *source) noted(id ID, holder Holder, alive bool) {
 	case h == nil || h.Holder != holder || h.phase != given:
 	case alive:
 		h.dead = time.Time{}
+		delete(s.orphans, id)
 	case h.dead.IsZero():
 		h.dead = time.Now()
+		s.orphans[id] = h
 		s.tell(Event{Kind: Orphaned, Hold: new(h.view()), Detail: "its holder has ended; it is released at " + h.dead.Add(s.set.limits.OrphanGrace).UTC().Format(time.RFC3339)})
 	}
 }

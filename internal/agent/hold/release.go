@@ -112,7 +112,15 @@ func (s *source) desire(p Pool) error {
 // forget is the step of Forget.
 func (s *source) forget(pool string) {
 	s.checked = false
-	if m := s.pools[pool]; m != nil {
-		m.desired = false
+	m := s.pools[pool]
+	if m == nil {
+		return
 	}
+	m.desired = false
+	for _, h := range s.holds {
+		if h.Pool == pool {
+			return // Its class still says what may be done to its holders.
+		}
+	}
+	delete(s.pools, pool)
 }

@@ -25,6 +25,7 @@ type source struct {
 	pools   map[string]*member // That named this source.
 	want    mount.Spec         // How it is mounted next.
 	holds   map[ID]*held       // Those that are being recorded, wait, are granted, or are being released.
+	orphans map[ID]*held       // Those whose holder is known to be dead.
 	asks    []*ask             // Who waits for an answer to Acquire, in order.
 	parked  []*ask             // Who waits for the mount to be made anew with what they want. They have no holds yet.
 	leavers []chan<- left      // Who waits for what becomes of the mount.
@@ -84,7 +85,7 @@ func newSource(set *Set, id mount.Source) *source {
 	s := &source{
 		set: set, id: id, target: set.c.Driver.Target(id),
 		do: make(chan mail), gone: make(chan struct{}), quiet: make(chan struct{}),
-		pools: map[string]*member{}, holds: map[ID]*held{}, derived: map[int][]Hold{}, unasked: map[int]bool{},
+		pools: map[string]*member{}, holds: map[ID]*held{}, orphans: map[ID]*held{}, derived: map[int][]Hold{}, unasked: map[int]bool{},
 		health: Ready, timer: time.NewTimer(time.Hour), freeSince: time.Now(),
 	}
 	for i := range set.c.Finders {

@@ -54,6 +54,7 @@ type Status struct {
 	NextTry     time.Time // Of mounting or unmounting. Zero: none is planned.
 	Working     string    // What is under way: "mount", "unmount", "check", "start". Empty: nothing.
 	Since       time.Time // When it began.
+	Hanging     int       // Helpers that hang in the kernel and were left there.
 	Token       string    // Confirms an operator's Detach of what is mounted now.
 	UsersKnown  bool      // All finders have answered since the start.
 }

@@ -391,6 +391,9 @@ func TestServerThatHangsIsSuspectAndNothingElse(t *testing.T) {
 		r.get(other, req("d"))
 		time.Sleep(time.Minute)
 		synctest.Wait()
+		if n, err := r.Count(context.Background()); err != nil || n.Hanging != 2 {
+			t.Errorf("counts %+v, %v", n, err)
+		}
 		if n := len(r.calls()); n != 2 { // One for each mount: none is begun while another hangs.
 			t.Errorf("%d probes are under way", n)
 		}

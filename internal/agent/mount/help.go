@@ -31,11 +31,12 @@ type request struct {
 
 // answer is one line that a helper prints. Only a look for users has more than one.
 type answer struct {
-	Refusal  *refusal `json:"refusal,omitempty"`
-	Identity string   `json:"identity,omitempty"`
-	Inode    uint64   `json:"inode,omitempty"`
-	Users    []User   `json:"users,omitempty"`
-	Complete bool     `json:"complete,omitempty"`
+	Refusal  *refusal  `json:"refusal,omitempty"`
+	Identity string    `json:"identity,omitempty"`
+	Inode    uint64    `json:"inode,omitempty"`
+	Users    []User    `json:"users,omitempty"`
+	Machines []Machine `json:"machines,omitempty"`
+	Complete bool      `json:"complete,omitempty"`
 }
 
 // refusal is what a helper says of its failure.
@@ -101,7 +102,7 @@ func understand(verb string, res command.Result, err error, fault *Error) (answe
 		if d.Decode(&line) != nil {
 			break // The end, or what a killed helper had not finished.
 		}
-		ans.Identity, ans.Inode, ans.Refusal, ans.Complete = line.Identity, line.Inode, line.Refusal, line.Complete
+		ans.Machines, ans.Identity, ans.Inode, ans.Refusal, ans.Complete = line.Machines, line.Identity, line.Inode, line.Refusal, line.Complete
 		if len(line.Users) > 0 {
 			ans.Users = line.Users // Later lists contain earlier ones.
 		}

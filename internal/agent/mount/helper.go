@@ -65,6 +65,9 @@ func serve(args []string, in io.Reader) (answer, error) {
 		return answer{}, detach(req.Entry, req.Force)
 	case "probe":
 		return answer{}, probe(req.Entry, req.Spec)
+	case "machines":
+		machines, err := findMachines("/proc")
+		return answer{Machines: machines}, err
 	case "users":
 		return findUsers(req.Entry, os.Stdout)
 	}

@@ -41,17 +41,26 @@ func named(u User, dir string) User {
 	if err != nil {
 		return u
 	}
+	self, _ := os.Readlink("/proc/self/exe")
+	if u.Machine = isQEMU(exe); !u.Machine && exe != self {
+		return u
+	}
 	line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 	if err != nil {
 		return u
 	}
 	argv := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
-	if base := path.Base(strings.TrimSuffix(exe, " (deleted)")); strings.HasPrefix(base, "qemu-system") || base == "qemu-kvm" || base == "kvm" {
+	if u.Machine {
 		u.VM, u.VMUUID = machineOf(argv)
 	}
-	self, _ := os.Readlink("/proc/self/exe")
 	u.Own = exe == self && slices.Contains(argv, HelperName) && !slices.Contains(argv, enterVerb)
 	return u
+}
+
+// isQEMU tells whether a program, as the link exe of its process names it, runs virtual machines.
+func isQEMU(exe string) bool {
+	base := path.Base(strings.TrimSuffix(exe, " (deleted)"))
+	return strings.HasPrefix(base, "qemu-system") || base == "qemu-kvm" || base == "kvm"
 }
 
 // machineOf returns the name and the uuid of the virtual machine that a command line of QEMU runs.

@@ -34,6 +34,7 @@ type User struct {
 	PID     int    `json:"pid,omitempty"`     // Zero when the user is no process.
 	Start   uint64 `json:"start,omitempty"`   // When the process started, as StartTime tells it.
 	Command string `json:"command,omitempty"` // Its name; of Loop the device, with what lies on it.
+	Machine bool   `json:"machine,omitempty"` // The process is QEMU.
 	VM      string `json:"vm,omitempty"`      // The name of the virtual machine, when the process is QEMU.
 	VMUUID  string `json:"vmuuid,omitempty"`  // Likewise its uuid.
 	Unit    string `json:"unit,omitempty"`    // The systemd unit of the process.

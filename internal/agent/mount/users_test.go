@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -99,6 +100,29 @@ func unmount(t *testing.T, dir string) {
 	t.Helper()
 	if err := unix.Unmount(dir, 0); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestVirtualMachinesAreFoundByTheirDisks(t *testing.T) {
+	h := newHost(t, nil)
+	m := h.up(t, h.folder(t, "a"))
+	disk := filepath.Join(m.Entry.Target, "file")
+	p := mounttest.Use(t, mounttest.Machine, disk)
+	machines, err := h.Machines(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(machines, func(m mount.Machine) bool { return m.Path == disk })
+	if at < 0 || machines[at].Name != "test-vm" || machines[at].UUID != "1c5f" || machines[at].PID != p.PID || machines[at].Start == 0 || machines[at].Write {
+		t.Errorf("machines %+v", machines)
+	}
+	users, err := h.Users(t.Context(), m.Entry)
+	if err != nil || len(users) != 1 || !strings.HasPrefix(users[0].String(), "VM test-vm (pid ") {
+		t.Errorf("users %v, %v", users, err)
+	}
+	p.Stop()
+	if machines, err = h.Machines(t.Context()); err != nil || slices.ContainsFunc(machines, func(m mount.Machine) bool { return m.Path == disk }) {
+		t.Errorf("machines afterwards %+v, %v", machines, err)
 	}
 }
 

@@ -24,6 +24,7 @@ const (
 	WorkIn   How = "workdir" // The path is its working directory.
 	MapFile  How = "map"     // It has the file at the path mapped, and closed.
 	Apart    How = "apart"   // As OpenFile, in a mount namespace that is cut off from the others.
+	Machine  How = "machine" // As Follow, and it looks like QEMU with the machine test-vm.
 	Follow   How = "follow"  // As OpenFile, in a mount namespace that sees mounts of the one it came from, as a virtual machine of libvirt does.
 )
 
@@ -54,10 +55,15 @@ func Use(tb testing.TB, how How, path string) *Process {
 	if how == Apart {
 		attr.Sys = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	}
-	if how == Follow {
+	if how == Follow || how == Machine {
 		attr.Sys = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	}
-	p, err := os.StartProcess("/proc/self/exe", []string{os.Args[0], path}, attr)
+	program, argv := "/proc/self/exe", []string{os.Args[0], path}
+	if how == Machine {
+		program = qemu(tb)
+		argv = append(argv, "-name", "guest=test-vm,debug-threads=on", "-uuid", "1c5f")
+	}
+	p, err := os.StartProcess(program, argv, attr)
 	_, _ = stopRead.Close(), readyWrite.Close()
 	if err != nil {
 		tb.Fatal(err)
@@ -70,6 +76,20 @@ func Use(tb testing.TB, how How, path string) *Process {
 		tb.Fatalf("process that uses %s: %q, %v", path, text, err)
 	}
 	return u
+}
+
+// qemu returns a program that looks like QEMU: this one under its name.
+func qemu(tb testing.TB) string {
+	tb.Helper()
+	text, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	file := filepath.Join(tb.TempDir(), "qemu-system-x86_64")
+	if err := os.WriteFile(file, text, 0o700); err != nil {
+		tb.Fatal(err)
+	}
+	return file
 }
 
 // Stop ends the process and returns when it is gone.
@@ -110,7 +130,7 @@ func begin(how How, path string) (io.Closer, error) {
 			return nil, err
 		}
 		return io.NopCloser(nil), f.Close()
-	case Follow:
+	case Follow, Machine:
 		if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 			return nil, err
 		}
