@@ -12,6 +12,7 @@ import (
 	"errors"
 	"math/big"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -240,11 +241,6 @@ func TestClocksThatAreWrongAreNamed(t *testing.T) {
 	says(t, h.report("n1"), codes.Unauthenticated, "is good from 2", "set the controller's clock")
 
 	c.clock.turn(25 * time.Hour)
-	h.conf.Now = func() time.Time { return time.Now().Add(-20 * time.Hour) }
-	h.restart()
-	if err := h.report("n1"); err != nil {
-		t.Errorf("a host whose clock is behind, but not as far as the authority: %v", err)
-	}
 	for _, wrong := range []time.Duration{-48 * time.Hour, 2 * 365 * 24 * time.Hour} {
 		h.conf.Now = func() time.Time { return time.Now().Add(wrong) }
 		h.restart()
@@ -320,6 +316,40 @@ func TestACredentialThatIsIssuedWithoutATokenIsAsGoodAsAnyOther(t *testing.T) {
 	defer closed(t, conn)
 	if err := report(t.Context(), conn, "n1"); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAHostWhoseClockIsBehindIsServedWhileItsAuthorityExists(t *testing.T) {
+	c := newController(t)
+	c.register("n1")
+	h := newHost(t, c, "n1", c.token("n1").Text())
+	h.conf.Now = func() time.Time { return time.Now().Add(-20 * time.Hour) }
+	h.restart()
+	h.join()
+	if err := h.report("n1"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheSameRefusalIsLoggedOnceInAWhile(t *testing.T) {
+	c := newController(t)
+	h := joinedHost(t, c, "n1")
+	count := func() int { return strings.Count(c.log.String(), "an agent is refused") }
+	for range 5 {
+		says(t, h.report("n2"), codes.PermissionDenied)
+	}
+	if n := count(); n != 1 {
+		t.Errorf("5 refusals were logged %d times", n)
+	}
+	says(t, h.report("n3"), codes.PermissionDenied)
+	says(t, showing(t, c, "n1"), codes.Unauthenticated)
+	if n := count(); n != 2 {
+		t.Errorf("with another reason it is logged %d times, want 2", n)
+	}
+	c.clock.turn(11 * time.Minute)
+	says(t, h.report("n2"), codes.PermissionDenied)
+	if n := count(); n != 3 {
+		t.Errorf("after a while it is logged %d times, want 3", n)
 	}
 }
 

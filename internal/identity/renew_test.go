@@ -5,6 +5,7 @@ package identity_test
 
 import (
 	"context"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -126,6 +127,31 @@ func TestJoiningWaitsForADatabaseThatTakesNoWrites(t *testing.T) {
 		pass(2 * time.Minute)
 		if !h.joined() {
 			t.Errorf("not joined two minutes after the database took writes again: %s", h.log)
+		}
+	})
+}
+
+func TestANewTokenIsTakenUpWhileTheOldCertificateIsGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newController(t)
+		h := joinedHost(t, c, "n1")
+		first := h.serial()
+		h.conf.TokenFile = filepath.Join(h.dir, "token")
+		h.restart()
+		defer running(h)()
+		pass(time.Hour)
+		if h.serial() != first {
+			t.Fatal("joined without a new token")
+		}
+		mustWrite(t, h.conf.TokenFile, []byte(c.token("n1").Text()))
+		pass(5 * time.Second)
+		if h.serial() == first {
+			t.Errorf("not joined within 5 seconds: %s", h.log)
+		}
+		again := h.serial()
+		pass(time.Hour)
+		if h.serial() != again {
+			t.Error("joined by the same token once more")
 		}
 	})
 }
