@@ -104,13 +104,27 @@ func Range(key string, levels ...Level) (low, high int64, ok bool) {
 
 // Part returns the part of a total that holds, or the default: of "10%" a tenth, and a size as it is. Without a value and a default it is 0.
 func Part(key string, total int64, levels ...Level) int64 {
+	return PortionOf(key, levels...).Of(total)
+}
+
+// Portion is a part of a total that is not known yet: a fraction of it, or a size.
+type Portion struct {
+	fraction float64
+	size     int64
+}
+
+// PortionOf returns the portion that holds, or the default. Without a value and a default it is nothing.
+func PortionOf(key string, levels ...Level) Portion {
 	text, _ := effective(key, levels)
 	fraction, size, ok := parseShare(text)
 	if !ok {
-		return 0
+		return Portion{}
 	}
-	return max(size, int64(fraction*float64(total)))
+	return Portion{fraction, size}
 }
+
+// Of is the portion of a total.
+func (p Portion) Of(total int64) int64 { return max(p.size, int64(p.fraction*float64(total))) }
 
 // Namespace returns the values that hold of all keys below a namespace, such as the options for one section of DRBD's configuration: the last
 // part of each key with its value. The levels are as for Effective.

@@ -26,14 +26,15 @@ type field struct {
 // the properties of what is placed: its definition and group.
 func (s *Resources) field(r store.Reader, levels []props.Level) field {
 	levels = append(cluster(r), levels...)
-	var f field
+	f := field{nodes: make([]placer.Node, 0, schema.Nodes.Len(r)), pools: make([]placer.Pool, 0, schema.Pools.Len(r))}
 	for n := range schema.Nodes.All(r) {
 		if n.Type.RunsAgent() {
 			f.nodes = append(f.nodes, s.node(r, n, levels))
 		}
 	}
+	pools := s.poolsOf(r, levels)
 	for p := range schema.Pools.All(r) {
-		f.pools = append(f.pools, s.pool(r, p, levels))
+		f.pools = append(f.pools, pools.pool(p))
 	}
 	return f
 }
@@ -64,24 +65,83 @@ func whyLeaving(n schema.Node) string {
 	return ""
 }
 
+// pool is one pool as the placer wants it.
 func (s *Resources) pool(r store.Reader, p schema.Pool, levels []props.Level) placer.Pool {
-	id := model.PoolID{Node: p.Node, Pool: p.Name.Key()}
-	// What is set for all pools of the name comes after what is set for the pool itself.
-	own := []props.Level{{Scope: props.Pool, Props: p.Props}, {Scope: props.Pool, Props: schema.PropsOfPools(r, id.Pool)}}
+	return s.poolsOf(r, levels).pool(p)
+}
+
+// pooling makes pools of rows. Few pools say anything about placement themselves: what all
+// others inherit is looked up once.
+type pooling struct {
+	*Resources
+	r      store.Reader
+	levels []props.Level
+	named  map[model.PoolKey]model.Props // what is set for all pools of a name
+	usual  rules
+}
+
+// rules is what properties say about placing into a pool.
+type rules struct {
+	noTarget              bool
+	freeRatio, totalRatio float64
+	throughput            int64
+	minRoom               props.Portion // of a thin pool
+}
+
+func (s *Resources) poolsOf(r store.Reader, levels []props.Level) *pooling {
+	return &pooling{s, r, levels, map[model.PoolKey]model.Props{}, rulesOf(levels)}
+}
+
+// rulesOf reads the rules from what a pool inherits, and from what is set for itself.
+func rulesOf(levels []props.Level, own ...props.Level) rules {
 	levels = append(slices.Clip(levels), own...)
-	out := placer.Pool{
-		Node: p.Node, Name: p.Name, Provider: p.Provider, SharedSpace: p.SharedSpace,
-		NoTarget: !props.Bool("AutoplaceTarget", own...),
+	out := rules{
+		noTarget:   !props.Bool("AutoplaceTarget", own...),
+		freeRatio:  ratio("MaxFreeCapacityOversubscriptionRatio", levels),
+		totalRatio: ratio("MaxTotalCapacityOversubscriptionRatio", levels),
+		minRoom:    props.PortionOf("Autoplacer/MinThinFreeSpace", levels...),
 	}
-	seen, _ := s.Observed.Pool(id)
-	out.Granularity = seen.Granularity
-	out.Fault = strings.Join(seen.Faults, "; ")
-	out.Space = space(seen, p.SharedSpace != "", promisedIn(r, p))
-	out.Space.FreeRatio = ratio("MaxFreeCapacityOversubscriptionRatio", levels)
-	out.Space.TotalRatio = ratio("MaxTotalCapacityOversubscriptionRatio", levels)
-	out.Throughput, _ = props.Int("Autoplacer/MaxThroughput", levels...)
+	out.throughput, _ = props.Int("Autoplacer/MaxThroughput", levels...)
+	return out
+}
+
+// rulesIn tells whether properties say anything about placing into their pool.
+func rulesIn(p model.Props) bool {
+	if p.Len() == 0 {
+		return false
+	}
+	for _, key := range []string{
+		"AutoplaceTarget", "MaxOversubscriptionRatio", "MaxFreeCapacityOversubscriptionRatio", "MaxTotalCapacityOversubscriptionRatio",
+		"Autoplacer/MaxThroughput", "Autoplacer/MinThinFreeSpace",
+	} {
+		if _, set := p.Get(key); set {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *pooling) pool(p schema.Pool) placer.Pool {
+	id := model.PoolID{Node: p.Node, Pool: p.Name.Key()}
+	named, looked := l.named[id.Pool]
+	if !looked {
+		named = schema.PropsOfPools(l.r, id.Pool)
+		l.named[id.Pool] = named
+	}
+	rules := l.usual
+	if rulesIn(p.Props) || rulesIn(named) {
+		// What is set for all pools of the name comes after what is set for the pool itself.
+		rules = rulesOf(l.levels, props.Level{Scope: props.Pool, Props: p.Props}, props.Level{Scope: props.Pool, Props: named})
+	}
+	seen, _ := l.Observed.Pool(id)
+	out := placer.Pool{
+		Node: p.Node, Name: p.Name, Provider: p.Provider, SharedSpace: p.SharedSpace, NoTarget: rules.noTarget,
+		Granularity: seen.Granularity, Fault: strings.Join(seen.Faults, "; "), Throughput: rules.throughput,
+		Space: space(seen, p.SharedSpace != "", promisedIn(l.r, p)),
+	}
+	out.Space.FreeRatio, out.Space.TotalRatio = rules.freeRatio, rules.totalRatio
 	if p.Provider.Thin() {
-		out.MinRoom = props.Part("Autoplacer/MinThinFreeSpace", out.Space.Total, levels...)
+		out.MinRoom = rules.minRoom.Of(out.Space.Total)
 	}
 	return out
 }

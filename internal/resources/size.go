@@ -183,12 +183,17 @@ func wanted(f model.Filter) (int, error) {
 
 // usable sums what pools that could be picked can take, now and if they were empty.
 func (f field) usable(picks []placer.Pick, replicas int) (available, capacity int64) {
-	var rooms, totals []int64
+	picked := make(map[model.PoolID]bool, len(picks))
 	for _, pick := range picks {
-		p := f.pool(pick)
-		room, _ := p.Space.Room(p.Provider)
-		rooms = append(rooms, room)
-		totals = append(totals, p.Space.Total)
+		picked[model.PoolID{Node: pick.Node, Pool: pick.Pool}] = true
+	}
+	var rooms, totals []int64
+	for i := range f.pools {
+		p := &f.pools[i]
+		if picked[model.PoolID{Node: p.Node, Pool: p.Name.Key()}] {
+			room, _ := p.Space.Room(p.Provider)
+			rooms, totals = append(rooms, room), append(totals, p.Space.Total)
+		}
 	}
 	return placer.Usable(rooms, replicas), placer.Usable(totals, replicas)
 }
