@@ -58,8 +58,8 @@ func (s *source) acquire(a *ask) {
 		a.reply <- granted{err: err}
 		return
 	}
-	if h := s.holds[a.request.ID]; h != nil && h.phase != releasing {
-		if !h.same(a.pool, a.request) {
+	if h := s.holds[a.request.ID]; h != nil {
+		if h.phase != releasing && !h.same(a.pool, a.request) { // Of one that is being released it is seen afterwards.
 			e := s.refusal(Reused, a.pool.ID)
 			e.Detail = fmt.Sprintf("hold %s is of %s", h.ID, h.Holder)
 			a.reply <- granted{err: e}
@@ -206,7 +206,6 @@ func (s *source) take(a *ask) {
 		h.Mode = ReadWrite
 	}
 	s.holds[r.ID] = h
-	delete(s.orphans, r.ID)
 	a.joined = h
 	s.asks = append(s.asks, a)
 	saved, spec := h.Hold, s.want

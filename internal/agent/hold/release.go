@@ -5,6 +5,7 @@ package hold
 
 import (
 	"fmt"
+	"slices"
 )
 
 // left is the answer to a Release.
@@ -53,32 +54,36 @@ func (s *source) remove(h *held, kind EventKind, done func(error)) {
 	before := h.phase
 	h.phase = releasing
 	s.record(Record{Type: HoldRemoved, ID: h.ID}, false, func(err error) {
-		defer func() {
-			late := h.late
-			h.late = nil
-			for _, l := range late {
-				if err != nil {
-					s.release(h.ID, l)
-				} else {
-					s.anomaly(h.ID, l)
-				}
-			}
-		}()
-		switch {
-		case s.holds[h.ID] != h:
-			// The same id was acquired again meanwhile.
-			s.tell(Event{Kind: kind, Hold: new(h.view())})
-			done(nil)
-			return
-		case err != nil:
+		if err != nil {
 			h.phase = before
 			s.log.image.apply(Record{Type: HoldAdded, Hold: new(h.Hold)}) // The journal is written anew with it.
-		default:
+		} else {
 			s.drop(h)
 			s.tell(Event{Kind: kind, Hold: new(h.view())})
 		}
 		done(err)
+		s.afterwards(h)
 	})
+}
+
+// afterwards serves those who came while a hold was being released, now that it is known whether it is gone.
+func (s *source) afterwards(h *held) {
+	late := h.late
+	h.late = nil
+	for _, l := range late {
+		s.release(h.ID, l)
+	}
+	var again []*ask
+	s.asks = slices.DeleteFunc(s.asks, func(a *ask) bool {
+		if a.joined == h {
+			a.joined = nil
+			again = append(again, a)
+		}
+		return a.joined == nil
+	})
+	for _, a := range again {
+		s.acquire(a)
+	}
 }
 
 // leave answers whoever has given a hold back: at once when others are left, otherwise when it is known what becomes of the mount.
