@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-storage/holdfast/api/agentpb"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/identity"
+	"github.com/holdfast-storage/holdfast/internal/identity/authority"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 )
@@ -320,6 +321,32 @@ func TestATokenIsToldToNobodyButTheControllerThatMadeIt(t *testing.T) {
 				t.Errorf("who dials is told %v", err)
 			}
 		})
+	}
+}
+
+// confused is a controller that takes each host for another node.
+type confused struct {
+	*authority.Authority
+	node   string
+	secret string
+}
+
+func (x confused) Join(ctx context.Context, req *agentpb.JoinRequest) (*agentpb.Certified, error) {
+	return x.Authority.Join(ctx, &agentpb.JoinRequest{Node: x.node, Secret: x.secret, Request: req.GetRequest()})
+}
+
+func TestAHostDoesNotBecomeAnotherNode(t *testing.T) {
+	c := newController(t)
+	c.register("n1")
+	c.register("n2")
+	s := grpc.NewServer(c.authority.ServerOptions()...)
+	agentpb.RegisterIdentityServer(s, confused{c.authority, "n2", c.token("n2").Secret})
+	h := newHost(t, c, "n1", c.token("n1").Text())
+	h.conf.Addresses, h.conf.Options = []string{serveOnLoopback(t, s)}, nil
+	h.restart()
+	h.run(h.logged("it is a certificate of node n2"))
+	if h.joined() {
+		t.Error("the host has joined")
 	}
 }
 
