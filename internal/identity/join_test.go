@@ -31,7 +31,7 @@ func TestAHostJoinsByATokenAndCallsAsItsNodeFromThenOn(t *testing.T) {
 	c := newController(t)
 	c.register("N1")
 	h := newHost(t, c, "n1", c.token("n1").Text())
-	if err := h.report("n1"); err == nil || !strings.Contains(err.Error(), "has not joined yet") {
+	if err := h.report("n1"); err == nil || !strings.Contains(err.Error(), "has not joined yet: it is about to") {
 		t.Errorf("a host without a certificate was told %v", err)
 	}
 	h.join()

@@ -117,7 +117,7 @@ func (a *Authority) Join(ctx context.Context, req *agentpb.JoinRequest) (*agentp
 	from := addressOf(ctx)
 	node, err := a.enter(ctx, name, identity.HashSecret(req.GetSecret()), key)
 	if err != nil {
-		a.refusals.note(from, err)
+		a.refusals.note(from, errors.New(status.Convert(err).Message()))
 		return nil, err
 	}
 	a.cfg.Log.Info("a host has joined", "node", node.Name, "join", node.Joins, "address", from.String())

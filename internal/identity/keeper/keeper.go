@@ -89,8 +89,11 @@ func howToJoin(node string) string {
 func (k *Keeper) notJoined(path string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.joining != nil {
+	switch {
+	case k.joining != nil:
 		return fmt.Errorf("this host has not joined yet: %w", k.joining)
+	case k.cfg.Token != "":
+		return errors.New("this host has not joined yet: it is about to, with the token that was given")
 	}
 	return fmt.Errorf("this host has not joined yet: there is no %s; %s", path, howToJoin(k.cfg.Node))
 }

@@ -228,7 +228,7 @@ func (k *Keeper) ask(ctx context.Context, trust grpc.DialOption, do func(context
 		if err == nil {
 			return answer, nil
 		}
-		err = fmt.Errorf("controller %s: %w", address, err)
+		err = &callError{address, err}
 		if code := status.Code(err); code != codes.Unavailable && code != codes.DeadlineExceeded {
 			return nil, err
 		}
@@ -240,14 +240,26 @@ func (k *Keeper) ask(ctx context.Context, trust grpc.DialOption, do func(context
 	return nil, errors.Join(all...)
 }
 
+// callError is what a controller has answered, without the words of the protocol.
+type callError struct {
+	address string
+	err     error
+}
+
+func (e *callError) Error() string {
+	return fmt.Sprintf("controller %s: %s", e.address, status.Convert(e.err).Message())
+}
+
+func (e *callError) Unwrap() error { return e.err }
+
 func (k *Keeper) askOne(
 	ctx context.Context, address string, trust grpc.DialOption, do func(context.Context, agentpb.IdentityClient) (*agentpb.Certified, error),
-) (_ *agentpb.Certified, err error) {
+) (*agentpb.Certified, error) {
 	conn, err := k.connect(address, trust)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
+	defer func() { _ = conn.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, call)
 	defer cancel()
 	return do(ctx, agentpb.NewIdentityClient(conn))
