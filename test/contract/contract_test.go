@@ -1,0 +1,90 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package contract_test
+
+import (
+	"flag"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/store"
+	"github.com/holdfast-storage/holdfast/test/cluster"
+	"github.com/holdfast-storage/holdfast/test/transcript"
+)
+
+var update = flag.Bool("update", false, "rewrite the answers in the transcripts")
+
+func TestClients(t *testing.T) {
+	transcript.Run(t, "testdata/*.txt", *update, func(t *testing.T) *transcript.Player {
+		t.Helper()
+		t.Parallel()
+		w := &world{Cluster: cluster.Start(t, cluster.Options{Settings: []store.Setting{store.Paranoid()}}), t: t}
+		t.Cleanup(w.Check)
+		return &transcript.Player{URL: w.URL, Order: w.order}
+	})
+}
+
+// world is the cluster that a transcript is played against.
+type world struct {
+	*cluster.Cluster
+	t *testing.T
+}
+
+// poolSize is the size of the pool that every node has.
+const poolSize = 100 << 30
+
+// order does something to a simulated host.
+func (w *world) order(words ...string) {
+	w.t.Helper()
+	switch name := words[1]; words[0] {
+	case "node": // with one pool; a plain one cannot run DRBD
+		w.node(name, slices.Contains(words, "plain"))
+	case "halt":
+		w.StopAgent(name)
+	case "start":
+		w.StartAgent(name)
+	case "use":
+		w.Agents[name].Use(words[2], words[3])
+	case "leave":
+		w.Agents[name].Leave(words[2])
+	case "wait":
+		w.wait(name, strings.TrimSpace(strings.Join(words[2:], " ")))
+	default:
+		w.t.Fatalf("unknown order %q", words)
+	}
+}
+
+func (w *world) node(name string, plain bool) {
+	w.t.Helper()
+	w.Register(name)
+	a := w.Agents[name]
+	a.Resize(cluster.Pool, poolSize)
+	if plain {
+		a.Layers = []model.Layer{model.Storage}
+	}
+	w.StartAgent(name)
+	w.AddPool(name, cluster.Pool)
+}
+
+// wait waits until what a path answers has a text in it.
+func (w *world) wait(path, text string) {
+	w.t.Helper()
+	w.Until(func() bool {
+		request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.URL+path, nil)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		defer func() { _ = answer.Body.Close() }()
+		body, err := io.ReadAll(answer.Body)
+		return err == nil && strings.Contains(string(body), text)
+	})
+}
