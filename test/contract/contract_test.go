@@ -53,7 +53,10 @@ func (w *world) order(words ...string) {
 	case "leave":
 		w.Agents[name].Leave(words[2])
 	case "wait":
-		w.wait(name, strings.TrimSpace(strings.Join(words[2:], " ")))
+		text := strings.TrimSpace(strings.Join(words[2:], " "))
+		w.Until(func() bool { _, body := w.get(name); return strings.Contains(body, text) })
+	case "gone":
+		w.Until(func() bool { status, _ := w.get(name); return status == http.StatusNotFound })
 	default:
 		w.t.Fatalf("unknown order %q", words)
 	}
@@ -71,20 +74,21 @@ func (w *world) node(name string, plain bool) {
 	w.AddPool(name, cluster.Pool)
 }
 
-// wait waits until what a path answers has a text in it.
-func (w *world) wait(path, text string) {
+// get returns the status and the text that a path answers with.
+func (w *world) get(path string) (int, string) {
 	w.t.Helper()
-	w.Until(func() bool {
-		request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.URL+path, nil)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		defer func() { _ = answer.Body.Close() }()
-		body, err := io.ReadAll(answer.Body)
-		return err == nil && strings.Contains(string(body), text)
-	})
+	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.URL+path, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
 }
