@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -45,12 +46,14 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// again runs this program once more in a mount namespace of its own, and ends as it does.
+// again runs this program once more in a mount namespace of its own, and ends as it does; the other way round, a killed test run leaves nothing
+// running.
 func again() int {
+	runtime.LockOSThread() // The kernel takes the end of the thread that has started a process for that of its parent.
 	p, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{
 		Env:   append(os.Environ(), privateEnv+"=1"),
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
-		Sys:   &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}, // Mounts are private in it.
+		Sys:   &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}, // Mounts are private in it.
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start the tests in a mount namespace of their own:", err)
