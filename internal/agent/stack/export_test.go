@@ -18,23 +18,40 @@ func MkfsArgs(fs Filesystem) (program string, args []string, err error) {
 	return m.program, args, err
 }
 
-// There is what a plan starts from: the volumes of a wish in its order, nil for one that does not exist, and who uses them.
+// There is what a plan starts from: the volumes and snapshots of a wish in its order, nil for what does not exist, who uses them, and what goes on.
 type There struct {
 	Volume  *pool.Volume
+	Parts   []*pool.Snapshot // Of a snapshot.
 	Holders []pool.Holder
+	Job     string
+	Failed  bool // The job.
 }
 
 // Plan returns what the steps are called that lead from there to w.
 func Plan(d pool.Driver, w Want, there []There) ([]string, error) {
-	var have []found
-	for _, t := range there {
-		f := found{driver: d, holders: t.Holders}
+	var h have
+	for i, t := range there {
+		job := progress{text: t.Job, running: t.Job != "" && !t.Failed}
+		if i >= len(w.Volumes) {
+			f := foundSnapshot{job: job}
+			for k, s := range t.Parts {
+				sw := w.Snapshots[i-len(w.Volumes)]
+				p := foundPart{driver: d, id: pool.SnapshotID{Resource: w.Resource, Volume: sw.Volumes[k].Number, Snapshot: sw.Name}}
+				if s != nil {
+					p.exists, p.snapshot = true, *s
+				}
+				f.parts = append(f.parts, p)
+			}
+			h.snapshots = append(h.snapshots, f)
+			continue
+		}
+		f := found{driver: d, holders: t.Holders, job: job}
 		if t.Volume != nil {
 			f.exists, f.volume = true, *t.Volume
 		}
-		have = append(have, f)
+		h.volumes = append(h.volumes, f)
 	}
-	steps, err := (&storage{}).Plan(w, have)
+	steps, err := (&storage{jobs: newJobs()}).Plan(w, h)
 	var names []string
 	for _, s := range steps {
 		names = append(names, s.What)

@@ -24,37 +24,40 @@ type Step struct {
 	Do   func(context.Context) error
 }
 
-// Converge observes, plans and does the steps in order, and then observes again: the answer is that second observation. It ends at the first step
-// that fails; the error names it. It does not repeat: a wish that is still unfulfilled after all its steps is an error that
-// names what is left, and the caller tries again later.
+// rounds bounds the plans that one call of Converge follows.
+const rounds = 10
+
+// Converge observes, plans and does the steps in order, and then does the same again until nothing is left to do: the answer is the last observation. It ends
+// at the first step that fails; the error names it. When a plan comes for the second time, its steps had no effect: that is an error that names
+// them, and the caller tries again later.
 func Converge[Want, Have any](ctx context.Context, l Layer[Want, Have], w Want) (Have, error) {
 	var none Have
-	have, err := l.Observe(ctx, w)
-	if err != nil {
-		return none, err
-	}
-	steps, err := l.Plan(w, have)
-	if err != nil || len(steps) == 0 {
-		return have, err
-	}
-	for _, s := range steps {
-		if err := s.Do(ctx); err != nil {
-			return none, fmt.Errorf("%s: %w", s.What, err)
+	followed := map[string]bool{}
+	for {
+		have, err := l.Observe(ctx, w)
+		if err != nil {
+			return none, err
 		}
-	}
-	if have, err = l.Observe(ctx, w); err != nil {
-		return none, err
-	}
-	left, err := l.Plan(w, have)
-	if err != nil {
-		return none, err
-	}
-	if len(left) > 0 {
-		what := make([]string, len(left))
-		for i, s := range left {
+		steps, err := l.Plan(w, have)
+		if err != nil {
+			return none, err
+		}
+		if len(steps) == 0 {
+			return have, nil
+		}
+		what := make([]string, len(steps))
+		for i, s := range steps {
 			what[i] = s.What
 		}
-		return none, fmt.Errorf("all %d steps were done, yet the host still lacks: %s", len(steps), strings.Join(what, "; "))
+		plan := strings.Join(what, "; ")
+		if followed[plan] || len(followed) == rounds {
+			return none, fmt.Errorf("all steps were done, yet the host still lacks: %s", plan)
+		}
+		followed[plan] = true
+		for _, s := range steps {
+			if err := s.Do(ctx); err != nil {
+				return none, fmt.Errorf("%s: %w", s.What, err)
+			}
+		}
 	}
-	return have, nil
 }

@@ -17,11 +17,19 @@ import (
 
 // storage is the layer of volumes in pools.
 type storage struct {
-	pools  Pools
-	runner command.Runner
+	pools    Pools
+	runner   command.Runner
+	jobs     *jobs
+	patience time.Duration // How long a step waits for work that then goes on in the background.
 }
 
-var _ Layer[Want, []found] = (*storage)(nil)
+var _ Layer[Want, have] = (*storage)(nil)
+
+// have is what is there of a wish, in its order.
+type have struct {
+	volumes   []found
+	snapshots []foundSnapshot
+}
 
 // found is what is there of one volume of a wish.
 type found struct {
@@ -30,7 +38,11 @@ type found struct {
 	volume  pool.Volume   // Zero when it does not exist.
 	holders []pool.Holder // Nobody when the pool cannot tell; it then refuses by itself to take down what is used.
 	unknown error         // Why holders could not be learned. A volume that is to go has none: that is an error of Observe.
+	job     progress      // The work on it in the background.
 }
+
+// finished tells whether there is a volume that can be used.
+func (f found) finished() bool { return f.exists && !f.volume.New && !f.volume.Lost }
 
 // Who only has a device open may be gone in a moment: udev and other programs look into devices. Before anything is refused for such users
 // alone, they are looked for this often, with this pause in between.
@@ -39,18 +51,20 @@ const (
 	passingPause = 50 * time.Millisecond
 )
 
-// Observe implements Layer. What it returns is in the order of the wish.
-func (s *storage) Observe(ctx context.Context, w Want) ([]found, error) {
-	var have []found
+// Observe implements Layer.
+func (s *storage) Observe(ctx context.Context, w Want) (have, error) {
+	var h have
 	lists := map[string]map[pool.ID]pool.Volume{}
 	for _, v := range w.Volumes {
 		state, err := s.observe(ctx, w, v, lists)
 		if err != nil {
-			return nil, fmt.Errorf("look at volume %d of %s in pool %s: %w", v.Number, w.Resource, v.Pool, err)
+			return have{}, fmt.Errorf("look at volume %d of %s in pool %s: %w", v.Number, w.Resource, v.Pool, err)
 		}
-		have = append(have, state)
+		h.volumes = append(h.volumes, state)
 	}
-	return have, nil
+	var err error
+	h.snapshots, err = s.observeSnapshots(ctx, w)
+	return h, err
 }
 
 // observe looks at one volume. A pool that can only list is listed once for all volumes of the replica.
@@ -63,7 +77,9 @@ func (s *storage) observe(ctx context.Context, w Want, v VolumeWant, lists map[s
 	if err != nil {
 		return found{}, err
 	}
-	state := found{driver: driver}
+	// Before the volume: work that has ended meanwhile then only seems to go on.
+	state := found{driver: driver, job: s.jobs.look(volumeKey(v.Pool, id))}
+	state.job.work.Volume = v.Number
 	if finder, ok := driver.(pool.Finder); ok {
 		state.volume, state.exists, err = finder.Find(ctx, id)
 	} else {
@@ -119,37 +135,56 @@ func holders(ctx context.Context, d pool.Driver, id pool.ID, patient bool) ([]po
 	}
 }
 
+// plan is the steps of a plan, in the order in which they are done.
+type plan struct {
+	cancelling []Step
+	dropping   []Step // Snapshots that are to go, first: they make room.
+	making     []Step
+	closing    []Step
+	removing   []Step
+	rolling    []Step
+	taking     []Step
+	refusing   []Step // Wishes that cannot be fulfilled. They are told after all else was done.
+	used       []error
+}
+
 // Plan implements Layer.
-func (s *storage) Plan(w Want, h []found) ([]Step, error) {
+func (s *storage) Plan(w Want, h have) ([]Step, error) {
 	if err := w.validate(); err != nil {
 		return nil, err
 	}
-	var closing, removing, making, refusing []Step
-	var used []error
+	var out plan
+	var inTheWay []error // Of roll-backs.
 	for i, v := range w.Volumes {
-		state := h[i]
-		p := planner{s: s, id: w.id(v), want: v, have: state}
-		switch {
-		case !w.Destroy && !v.Destroy:
-			steps, refused, err := p.make()
-			if err != nil {
-				return nil, err
-			}
-			making = append(making, steps...)
-			refusing = append(refusing, refused...)
-		case !state.exists:
-		case len(state.holders) > 0:
-			used = append(used, &pool.InUseError{ID: p.id, Holders: state.holders})
-		default:
-			closing = append(closing, p.step("close", "", state.driver.Close))
-			removing = append(removing, p.step("remove", "", state.driver.Remove))
+		p := planner{s: s, id: w.id(v), want: v, have: h.volumes[i], out: &out}
+		if w.Destroy || v.Destroy {
+			p.destroy()
+			continue
+		}
+		used, err := p.make()
+		if err != nil {
+			return nil, err
+		}
+		if used != nil {
+			inTheWay = append(inTheWay, used)
 		}
 	}
-	// All or nothing: no volume is touched while one that is to go is used, and none is removed before all could be closed.
-	if len(used) > 0 {
-		return nil, errors.Join(used...)
+	if len(out.used) > 0 {
+		return nil, errors.Join(out.used...)
 	}
-	return slices.Concat(making, closing, removing, refusing), nil
+	if len(inTheWay) > 0 { // All volumes are rolled back, or none.
+		out.rolling = nil
+		out.refusing = append(out.refusing, Step{
+			What: fmt.Sprintf("roll back %s", w.Resource),
+			Do:   func(context.Context) error { return errors.Join(inTheWay...) },
+		})
+	}
+	for i, sw := range w.Snapshots {
+		if err := s.planSnapshot(w, sw, h, h.snapshots[i], &out); err != nil {
+			return nil, err
+		}
+	}
+	return slices.Concat(out.cancelling, out.dropping, out.making, out.closing, out.removing, out.rolling, out.taking, out.refusing), nil
 }
 
 // planner plans for one volume.
@@ -158,6 +193,7 @@ type planner struct {
 	id   pool.ID
 	want VolumeWant
 	have found
+	out  *plan
 }
 
 func (p planner) step(verb, detail string, do func(context.Context, pool.ID) error) Step {
@@ -167,49 +203,94 @@ func (p planner) step(verb, detail string, do func(context.Context, pool.ID) err
 	}
 }
 
-// make plans what leads to a volume that can be used. Refused are wishes that cannot be fulfilled, which are told after all else was done.
-func (p planner) make() (steps, refused []Step, err error) {
-	d, v := p.have.driver, p.have.volume
+// destroy plans the end of a volume.
+func (p planner) destroy() {
+	p.s.drop(p.have.job, "", p.out)
+	switch {
+	case !p.have.exists:
+	case len(p.have.holders) > 0:
+		p.out.used = append(p.out.used, &pool.InUseError{ID: p.id, Holders: p.have.holders})
+	default:
+		p.out.closing = append(p.out.closing, p.step("close", "", p.have.driver.Close))
+		p.out.removing = append(p.out.removing, p.step("remove", "", p.have.driver.Remove))
+	}
+}
+
+// make plans what leads to a volume that can be used. It returns who is in the way of a roll-back.
+func (p planner) make() (used, err error) {
+	v, work := p.have.volume, p.work()
 	switch {
 	case v.Lost:
-		return nil, nil, &pool.LostError{Pool: p.want.Pool, ID: p.id, Device: v.Device.Path}
+		return nil, &pool.LostError{Pool: p.want.Pool, ID: p.id, Device: v.Device.Path}
+	case p.have.job.does(work.text):
+		return nil, nil // It goes on.
 	case p.want.Existing && (!p.have.exists || v.New):
-		return nil, nil, &MissingError{ID: p.id, Pool: p.want.Pool}
+		return nil, &MissingError{ID: p.id, Pool: p.want.Pool}
 	}
-	open := p.step("open", "", func(ctx context.Context, id pool.ID) error {
-		_, err := d.Open(ctx, id)
+	p.s.drop(p.have.job, work.text, p.out)
+	if !p.have.finished() {
+		return nil, p.create(work)
+	}
+	if err := p.fit(); err != nil {
+		return nil, err
+	}
+	if work.text != "" {
+		return p.rollBack(work), nil
+	}
+	if v.Device.Path == "" || v.Device.Size < v.Size {
+		p.out.making = append(p.out.making, p.open())
+	}
+	return nil, nil
+}
+
+func (p planner) open() Step {
+	return p.step("open", "", func(ctx context.Context, id pool.ID) error {
+		_, err := p.have.driver.Open(ctx, id)
 		return err
 	})
-	if !p.have.exists || v.New {
-		steps = append(steps, p.step("create", fmt.Sprintf(" of %d bytes", p.want.Size), func(ctx context.Context, id pool.ID) error {
-			return d.Create(ctx, id, p.want.Size)
-		}), open)
-		if fs := p.want.Filesystem; fs != nil {
-			step, err := p.format(*fs)
-			if err != nil {
-				return nil, nil, err
-			}
-			steps = append(steps, step)
+}
+
+// create plans to make a volume that is not there, or NEW.
+func (p planner) create(work task) error {
+	if p.want.Source != nil {
+		if _, ok := p.have.driver.(pool.Cloner); !ok {
+			return &UnsupportedError{Pool: p.want.Pool, What: "make clones"}
 		}
-		return append(steps, p.step("finish", "", d.Finish)), nil, nil
+		p.out.rolling = append(p.out.rolling, p.s.background(work, p.have.job)) // With what else takes long. It is opened when it is there.
+		return nil
 	}
+	d := p.have.driver
+	p.out.making = append(p.out.making, p.step("create", fmt.Sprintf(" of %d bytes", p.want.Size), func(ctx context.Context, id pool.ID) error {
+		return d.Create(ctx, id, p.want.Size)
+	}), p.open())
+	if fs := p.want.Filesystem; fs != nil {
+		step, err := p.format(*fs)
+		if err != nil {
+			return err
+		}
+		p.out.making = append(p.out.making, step)
+	}
+	p.out.making = append(p.out.making, p.step("finish", "", d.Finish))
+	return nil
+}
+
+// fit plans to give a volume the size that is wanted.
+func (p planner) fit() error {
+	v := p.have.volume
 	wanted, err := pool.RoundUp(p.want.Size, v.Granularity)
 	switch {
 	case err != nil:
-		return nil, nil, fmt.Errorf("volume %s: %w", p.id, err)
+		return fmt.Errorf("volume %s: %w", p.id, err)
 	case wanted > v.Size:
-		steps = append(steps, p.step("grow", fmt.Sprintf(" from %d to %d bytes", v.Size, p.want.Size), func(ctx context.Context, id pool.ID) error {
-			return d.Grow(ctx, id, p.want.Size)
+		p.out.making = append(p.out.making, p.step("grow", fmt.Sprintf(" from %d to %d bytes", v.Size, p.want.Size), func(ctx context.Context, id pool.ID) error {
+			return p.have.driver.Grow(ctx, id, p.want.Size)
 		}))
 	case wanted < v.Size:
-		refused = append(refused, p.step("shrink", fmt.Sprintf(" from %d to %d bytes", v.Size, p.want.Size), func(context.Context, pool.ID) error {
+		p.out.refusing = append(p.out.refusing, p.step("shrink", fmt.Sprintf(" from %d to %d bytes", v.Size, p.want.Size), func(context.Context, pool.ID) error {
 			return &ShrinkError{ID: p.id, Size: v.Size, Asked: p.want.Size}
 		}))
 	}
-	if v.Device.Path == "" || v.Device.Size < v.Size {
-		steps = append(steps, open)
-	}
-	return steps, refused, nil
+	return nil
 }
 
 // format plans to make a filesystem on a NEW volume.

@@ -91,7 +91,8 @@ func (m *Memory) Lose(id pool.ID) {
 	m.volumes[id.Fold()].lost = true
 }
 
-// Write makes a volume take room in a thin pool, as writing to it does. What was there before stays in its youngest snapshot. The volume must exist.
+// Write makes a volume take room in a thin pool, as writing to it does. What was there before stays in its youngest snapshot. Nobody holds this writer
+// back. The volume must exist.
 func (m *Memory) Write(id pool.ID, bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,6 +101,7 @@ func (m *Memory) Write(id pool.ID, bytes int64) {
 		s.allocated = min(s.size, s.allocated+bytes)
 	}
 	v.allocated = min(v.size, v.allocated+bytes)
+	v.writes++
 }
 
 // Space implements pool.Driver.
