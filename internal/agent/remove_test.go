@@ -4,10 +4,12 @@
 package agent_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-storage/holdfast/api/agentpb"
 	"github.com/holdfast-storage/holdfast/internal/agent/fakecontroller"
@@ -62,8 +64,14 @@ func TestAVolumeThatIsAssignedWhileItIsRemovedIsMadeAnew(t *testing.T) {
 		hold := b.HoldPool("pool1")
 		b.send(s, &agentpb.Assignments{Asks: []*agentpb.Ask{removeUnknown("ask", "r2_00000")}})
 		synctest.Wait()
+		apply := b.HoldApplies("r2")
 		b.send(s, increment("1", "2", resource("r2", "pool1", 2)))
-		synctest.Wait()
+		soon, cancel := context.WithTimeout(b.ctx, time.Second)
+		defer cancel()
+		if apply.Wait(soon) == nil {
+			t.Error("the resource is worked on while the volume of its name is being removed")
+		}
+		apply.Release()
 		hold.Release()
 		if a := b.answer("ask"); a.GetFailure() != nil {
 			t.Errorf("answer: %v", a)

@@ -26,7 +26,7 @@ func (s *Resources) Adjust(ctx context.Context, group string, filter model.Filte
 	if err != nil {
 		return j, nil, err
 	}
-	ctx, cancel := s.settling(ctx)
+	ctx, cancel := s.patient(ctx)
 	defer cancel()
 	return s.adjusted(ctx, j)
 }
@@ -68,7 +68,7 @@ func (s *Resources) AdjustAll(ctx context.Context, filter model.Filter) ([]schem
 			jobs = append(jobs, j)
 		}
 	}
-	ctx, cancel := s.settling(ctx)
+	ctx, cancel := s.patient(ctx)
 	defer cancel()
 	var notices []errs.Notice
 	var first error
@@ -164,7 +164,7 @@ func (s *Resources) fulfil(ctx context.Context, d schema.Definition, filter mode
 		return finding{}
 	}
 	filter.AdditionalPlaceCount = new(int32(0)) // a repeated try must add nothing
-	placed, err := s.place(ctx, string(d.Name), PlaceRequest{Filter: filter}, nil, placeOptions{})
+	placed, err := s.place(ctx, string(d.Name), PlaceRequest{Filter: filter}, nil, placeOptions{job: true})
 	if errs.Is(err, errs.NotFound) || errs.Is(err, errs.Closing) {
 		if now, ok := schema.Definitions.Get(s.Store.Snapshot(), d.Name.Key()); !ok || now.Deleting {
 			return finding{}

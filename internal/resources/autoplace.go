@@ -48,6 +48,7 @@ type placeOptions struct {
 	avoid  map[model.NodeKey]string                // nodes to leave out, and why
 	before func(tx *store.Tx) error                // refuses, in the transaction, what is not wanted any more
 	after  func(tx *store.Tx, put []touched) error // writes more in the same transaction
+	job    bool                                    // it ends with its context, and leaves what it has begun to the next try
 }
 
 // place is Autoplace once its request is checked.
@@ -94,10 +95,18 @@ func (s *Resources) place(ctx context.Context, definition string, q PlaceRequest
 	if len(put) == 0 {
 		out.Notices = append(out.Notices, alreadyDeployed(out.Definition.Name, p))
 	}
-	ctx, cancel := s.settling(ctx)
+	waiting := context.WithoutCancel(ctx)
+	if o.job {
+		waiting = ctx
+	}
+	settling, cancel := s.patient(waiting)
 	defer cancel()
-	if failed := notReady("created", out.Definition.Name, s.settle(ctx, rev, idsOf(put))); failed != nil {
-		return Placed{}, s.takeBack(ctx, failed, out.Definition, put)
+	failed := notReady("created", out.Definition.Name, s.settle(settling, rev, idsOf(put)))
+	switch {
+	case waiting.Err() != nil:
+		return Placed{}, waiting.Err()
+	case failed != nil:
+		return Placed{}, s.takeBack(waiting, failed, out.Definition, put)
 	}
 	return out, nil
 }

@@ -56,7 +56,7 @@ func (s *Resources) Create(ctx context.Context, definition string, list []NewRes
 	ctx, cancel := s.settling(ctx)
 	defer cancel()
 	if failed := notReady("created", c.out.Definition.Name, s.settle(ctx, rev, c.wait)); failed != nil {
-		return Created{}, s.takeBack(ctx, failed, c.out.Definition, c.put)
+		return Created{}, s.takeBack(context.WithoutCancel(ctx), failed, c.out.Definition, c.put)
 	}
 	return c.out, nil
 }

@@ -4,6 +4,7 @@
 package resources_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -208,6 +209,48 @@ func TestADefinitionWithSnapshotsIsNotDeleted(t *testing.T) {
 	}
 	_, err := r.Resources.DeleteDefinition(t.Context(), "vol")
 	refused(t, err, errs.HasChildren, "resource definition vol cannot be deleted", "Snap")
+}
+
+// deaf is hosts that cannot tell who uses a device.
+type deaf struct{}
+
+func (deaf) Holders(_ context.Context, node model.NodeKey, name model.DefinitionName) ([]string, error) {
+	return nil, errs.New(errs.HostFailed, errs.Resource, "node %s cannot tell who uses the resource %s", node, name).Because("it does not know it")
+}
+
+func TestAHostThatCannotTellKeepsWhatItHasSpokenOf(t *testing.T) {
+	r := start(t, cluster.Options{Nodes: 1})
+	hard := *r.Resources
+	hard.Hosts = deaf{}
+	r.definition("vol", mib)
+	r.create("vol", on("n1")...)
+	_, err := hard.Delete(t.Context(), "vol", "n1")
+	refused(t, err, errs.HostFailed, "resource vol was not touched", "whether it is in use on node n1 could not be learned")
+	same(t, "replicas", r.replicas("vol"), "n1 diskful")
+
+	r.definition("new", mib)
+	hold := r.Agents["n1"].HoldApplies("new")
+	made := make(chan error, 1)
+	go func() {
+		_, err := r.Resources.Create(t.Context(), "new", on("n1"))
+		made <- err
+	}()
+	if err := hold.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan error, 1)
+	go func() {
+		_, err := hard.Delete(t.Context(), "new", "n1")
+		gone <- err
+	}()
+	r.Until(func() bool { return r.replicas("new") == "n1 diskful deleting" })
+	hold.Release()
+	if err := <-gone; err != nil {
+		t.Error(err)
+	}
+	if err := <-made; err != nil { // nil when the host has made it before it has heard of the deletion
+		refused(t, err, errs.Closing, "it was deleted in the meantime")
+	}
 }
 
 // TestADeletionThatFollowsACreationAtOnceIsNeverInItsWay deletes what its agent may not have

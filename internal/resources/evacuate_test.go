@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
@@ -138,6 +139,93 @@ func TestTheOldReplicaStaysUntilTheNewOneIsReady(t *testing.T) {
 	hold.Release()
 	r.evacuated("n1")
 	r.Until(func() bool { return r.replicas("vol") == "n2 diskful" })
+}
+
+// TestAReplacementThatIsNotReadyYetIsWaitedForOverARestart evacuates a replica that has a sound
+// peer, and whose replacement was put, but not made, when the leader ended.
+func TestAReplacementThatIsNotReadyYetIsWaitedForOverARestart(t *testing.T) {
+	r := start(t, cluster.Options{Nodes: 3})
+	r.group("free", model.Filter{})
+	if _, err := r.Resources.Spawn(t.Context(), "free", resources.NewSpawn{
+		Name: "vol", Sizes: []int64{mib}, Filter: model.Filter{PlaceCount: new(int32(2)), Nodes: []string{"n1", "n2"}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	hold := r.Agents["n3"].HoldApplies("vol")
+	stop := r.lead()
+	r.evacuate("n1", resources.Evacuation{})
+	if err := hold.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	stop()
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("the loops took %s to end while a host was busy", took)
+	}
+	same(t, "what was begun stays", r.replicas("vol"), "n1 diskful, n2 diskful, n3 diskful")
+	r.lead()
+	r.Until(func() bool { return strings.Contains(r.job(schema.EvacuateNode, "n1").LastError(), "does not have all data yet") })
+	same(t, "replicas", r.replicas("vol"), "n1 diskful, n2 diskful, n3 diskful")
+	hold.Release()
+	r.evacuated("n1")
+	r.Until(func() bool { return r.replicas("vol") == "n2 diskful, n3 diskful" })
+}
+
+func TestAPeerThatIsAwayKeepsAReplicaFromGoing(t *testing.T) {
+	r := start(t, cluster.Options{Nodes: 4})
+	r.lead()
+	r.group("grp", count(2))
+	if _, err := r.Resources.Spawn(t.Context(), "grp", resources.NewSpawn{
+		Name: "vol", Sizes: []int64{mib}, Filter: model.Filter{PlaceCount: new(int32(3)), Nodes: []string{"n1", "n2", "n3"}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.StopAgent("n3")
+	r.evacuate("n1", resources.Evacuation{})
+	r.Until(func() bool {
+		return strings.Contains(r.job(schema.EvacuateNode, "n1").LastError(), "only 1 of 2 other replicas that it takes are known to have all data")
+	})
+	same(t, "replicas", r.replicas("vol"), "n1 diskful, n2 diskful, n3 diskful")
+	r.StartAgent("n3")
+	r.evacuated("n1")
+	r.Until(func() bool { return r.replicas("vol") == "n2 diskful, n3 diskful" })
+}
+
+func TestAnEvictedReplicaDoesNotCount(t *testing.T) {
+	r := start(t, cluster.Options{Nodes: 4})
+	if _, err := r.Resources.Spawn(t.Context(), "DfltRscGrp", resources.NewSpawn{
+		Name: "vol", Sizes: []int64{mib}, Filter: model.Filter{Nodes: []string{"n1", "n2"}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.StopAgent("n1")
+	if _, _, err := r.Resources.EvictNode(t.Context(), "n1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.autoplace("vol", count(2)); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "replicas", r.replicas("vol"), "n1 diskful, n2 diskful, n3 diskful")
+}
+
+func TestAPropertySaysHowFewReplicasAnEvictedOneMayLeave(t *testing.T) {
+	r := start(t, cluster.Options{Nodes: 4})
+	r.lead()
+	for name, few := range map[string]string{"few": "1", "many": "2"} {
+		if _, err := r.Resources.Spawn(t.Context(), "DfltRscGrp", resources.NewSpawn{
+			Name: name, Sizes: []int64{mib}, Filter: model.Filter{Nodes: []string{"n1", "n2"}},
+			Props: map[string]string{"DrbdOptions/AutoEvictMinReplicaCount": few},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.StopAgent("n1")
+	if _, _, err := r.Resources.EvictNode(t.Context(), "n1"); err != nil {
+		t.Fatal(err)
+	}
+	r.evacuated("n1")
+	same(t, "replicas", r.replicas("few"), "n1 diskful, n2 diskful")
+	same(t, "replicas", r.replicas("many"), "n1 diskful, n2 diskful, n3 diskful")
 }
 
 func TestAClientGetsTheDiskOfAnEvacuatedNode(t *testing.T) {

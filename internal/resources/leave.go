@@ -129,7 +129,7 @@ func (l leaving) replace(ctx context.Context, d schema.Definition, x schema.Reso
 	_, err := l.place(ctx, string(d.Name), PlaceRequest{Filter: model.Filter{
 		AdditionalPlaceCount: new(int32(1)), Nodes: l.spec.Targets, DisklessOnRemaining: new(false), DisklessType: new(""),
 	}}, nil, placeOptions{
-		avoid: l.avoid,
+		avoid: l.avoid, job: true,
 		before: func(tx *store.Tx) error {
 			old, ok := schema.Resources.Get(tx, x.ID())
 			if n, _ := schema.Nodes.Get(tx, x.Node); !ok || old.Deleting || !n.Leaving() || !l.lacks(tx, d, old) {

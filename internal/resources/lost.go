@@ -43,7 +43,7 @@ func (s *Resources) LoseNode(ctx context.Context, name string) ([]errs.Notice, e
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := s.settling(ctx)
+	ctx, cancel := s.patient(ctx)
 	defer cancel()
 	if now, ok := schema.AwaitJob(ctx, s.Store, j.ID); ok && now.State == schema.JobRunning {
 		return []errs.Notice{goesOn(now, errs.Node, "the removal of node "+string(n.Name))}, nil

@@ -44,6 +44,28 @@ func TestANodeIDIsNotUsedAgainWhileAPeerMayRememberIt(t *testing.T) {
 	}
 }
 
+// TestANodeIDIsNotUsedAgainBeforeItsPeersHaveCarriedOutThatItIsGone has a peer that is there,
+// and still busy with an older assignment.
+func TestANodeIDIsNotUsedAgainBeforeItsPeersHaveCarriedOutThatItIsGone(t *testing.T) {
+	r := start(t, cluster.Options{Nodes: 3})
+	r.definition("vol", mib)
+	r.create("vol", on("n1", "n2", "n3")...)
+	hold := r.Agents["n1"].HoldApplies("vol")
+	r.remove("vol", "n3")
+	if err := hold.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again := on("n3")
+	again[0].NodeID = new(int32(2))
+	_, err := r.Resources.Create(t.Context(), "vol", again)
+	refused(t, err, errs.Exhausted, "resource vol cannot use the node id 2 again yet", "node n1 has not confirmed")
+	hold.Release()
+	r.Until(func() bool {
+		_, err := r.Resources.Create(t.Context(), "vol", again)
+		return err == nil
+	})
+}
+
 func TestNodeIDsComeBackWhenAllPeersHaveForgottenThem(t *testing.T) {
 	r := start(t, cluster.Options{Nodes: 2})
 	r.definition("vol", mib)

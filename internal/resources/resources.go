@@ -4,6 +4,7 @@
 package resources
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -35,9 +36,10 @@ const defaultPatience = 2 * time.Minute
 // settling returns the context in which a call waits for hosts. It outlives the caller, so
 // that what a failed call has begun is also taken back when nobody listens any more.
 func (s *Resources) settling(ctx context.Context) (context.Context, context.CancelFunc) {
-	patience := s.Patience
-	if patience == 0 {
-		patience = defaultPatience
-	}
-	return context.WithTimeout(context.WithoutCancel(ctx), patience)
+	return s.patient(context.WithoutCancel(ctx))
+}
+
+// patient returns the context in which a call waits that has nothing to take back.
+func (s *Resources) patient(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, cmp.Or(s.Patience, defaultPatience))
 }

@@ -56,7 +56,7 @@ func (s *Resources) Spawn(ctx context.Context, group string, n NewSpawn) (Spawne
 	ctx, cancel := s.settling(ctx)
 	defer cancel()
 	if failed := notReady("created", sp.made.Definition.Name, s.settle(ctx, rev, idsOf(put))); failed != nil {
-		return Spawned{}, s.takeBackDefinition(ctx, failed, sp.made.Definition)
+		return Spawned{}, s.takeBackDefinition(context.WithoutCancel(ctx), failed, sp.made.Definition)
 	}
 	return sp.made, nil
 }

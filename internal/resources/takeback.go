@@ -15,7 +15,8 @@ import (
 )
 
 // takeBack marks what a failed call has added for deletion, waits for the hosts that are
-// there, and returns why the call failed. A replica that was there before in another part
+// there, and returns why the call failed. ctx is not that of the waiting which may have
+// failed for want of time. A replica that was there before in another part
 // stays in its new one, and its node goes on trying.
 func (s *Resources) takeBack(ctx context.Context, why *errs.Error, d schema.Definition, put []touched) error {
 	return s.undo(ctx, why, d, func(tx *store.Tx, _ schema.Definition) ([]model.ResourceID, error) {
@@ -43,16 +44,16 @@ func (s *Resources) takeBackDefinition(ctx context.Context, why *errs.Error, d s
 	return s.undo(ctx, why, d, s.closeDefinition)
 }
 
-// undo runs what takes something of a definition back, unless that is another one by now. It
-// has time of its own: the call may have failed because it ran out of time.
+// undo runs what takes something of a definition back, unless that is another one by now, and
+// waits for the hosts until ctx ends or some time has passed.
 func (s *Resources) undo(
 	ctx context.Context, why *errs.Error, d schema.Definition, mark func(*store.Tx, schema.Definition) ([]model.ResourceID, error),
 ) error {
 	const patience = 30 * time.Second
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var gone []model.ResourceID
-	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) (err error) {
+	rev, err := schema.Update(context.WithoutCancel(ctx), s.Store, func(tx *store.Tx) (err error) {
 		gone = nil
 		if now, ok := schema.Definitions.Get(tx, d.Name.Key()); ok && now.UUID == d.UUID {
 			gone, err = mark(tx, now)
