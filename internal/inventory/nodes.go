@@ -88,7 +88,8 @@ type NodeChange struct {
 	Props model.PropsChange
 }
 
-// ModifyNode changes the type and properties of a node.
+// ModifyNode changes the type and properties of a node. A node with replicas cannot become one
+// that runs no agent.
 func (v *Inventory) ModifyNode(ctx context.Context, name string, c NodeChange) ([]errs.Notice, error) {
 	var typ model.NodeType
 	if c.Type != nil {
@@ -108,6 +109,10 @@ func (v *Inventory) ModifyNode(ctx context.Context, name string, c NodeChange) (
 			return err
 		}
 		if typ != "" {
+			if !typ.RunsAgent() && schema.ResourcesByNode.Has(tx, n.Name.Key()) {
+				return errs.New(errs.HasChildren, errs.Node, "node %s cannot become a node of the type %s", n.Name, typ).
+					Because("replicas lie on it, and no agent is expected on such a node").Fix("move them away first: node evacuate %s", n.Name)
+			}
 			n.Type = typ
 		}
 		notices = schema.PropNotices(n.Props, c.Props, errs.Node)

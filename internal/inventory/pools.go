@@ -39,8 +39,8 @@ func (v *Inventory) CreatePool(ctx context.Context, node string, n NewPool) (sch
 	// Asked first: an existing pool is refused as such, and not for what its backend says to
 	// a second one. The commit below is what counts.
 	id := model.PoolID{Node: pool.Node, Pool: pool.Name.Key()}
-	if _, ok := schema.Pools.Get(v.Store.Snapshot(), id); ok {
-		return pool, errs.New(errs.Exists, errs.StoragePool, "storage pool %s exists on node %s already", pool.Name, row.Name)
+	if old, ok := schema.Pools.Get(v.Store.Snapshot(), id); ok {
+		return pool, errs.New(errs.Exists, errs.StoragePool, "storage pool %s exists on node %s already", old.Name, row.Name)
 	}
 	if pool.Provider != model.Diskless {
 		if _, err := v.Hosts.CheckPool(ctx, pool.Node, pool); err != nil {

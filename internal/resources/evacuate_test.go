@@ -164,7 +164,9 @@ func TestAReplacementThatIsNotReadyYetIsWaitedForOverARestart(t *testing.T) {
 	}
 	same(t, "what was begun stays", r.replicas("vol"), "n1 diskful, n2 diskful, n3 diskful")
 	r.lead()
-	r.Until(func() bool { return strings.Contains(r.job(schema.EvacuateNode, "n1").LastError(), "does not have all data yet") })
+	r.Until(func() bool {
+		return strings.Contains(r.job(schema.EvacuateNode, "n1").LastError(), "does not have all data yet")
+	})
 	same(t, "replicas", r.replicas("vol"), "n1 diskful, n2 diskful, n3 diskful")
 	hold.Release()
 	r.evacuated("n1")
