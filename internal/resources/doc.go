@@ -1,8 +1,9 @@
 // Copyright The Holdfast Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package resources makes replicas, places them, and takes them away: spawn, autoplace,
-// create, volumes added to and removed from what is deployed, grow, delete.
+// Package resources makes replicas, places them, moves them, and takes them away: spawn,
+// autoplace, create, volumes added to and removed from what is deployed, grow, delete, groups
+// adjusted, nodes evacuated, evicted, restored and lost. It tells what a spawn would do.
 //
 // Each exported method of Resources is one use case in three parts:
 //
@@ -17,6 +18,10 @@
 // that has committed.
 //
 // Every door that makes a replica goes through one function on a transaction, add.
+//
+// Work that outlives its call is a job: the use case commits it with its intent and answers, and
+// package converge has Work make tries at it. Each part of a job is a use case of its own,
+// so a job that is cut off, or made twice, does no harm.
 //
 // Errors are *errs.Error. All methods may be called at the same time.
 package resources

@@ -6,7 +6,6 @@ package resources
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
@@ -56,11 +55,10 @@ func (s *Resources) LoseNode(ctx context.Context, name string) ([]errs.Notice, e
 type losing struct {
 	*Resources
 	node model.NodeKey
-	now  time.Time
 }
 
 func (s *Resources) lose(ctx context.Context, j schema.Job, progress Progress) schema.JobTry {
-	l := losing{s, model.NodeKey(j.Object), s.Now()}
+	l := losing{s, model.NodeKey(j.Object)}
 	view := s.Store.Snapshot()
 	if n, ok := schema.Nodes.Get(view, l.node); !ok || !n.Deleting {
 		return schema.JobTry{State: schema.JobDone}
@@ -152,9 +150,6 @@ func (l losing) rest(tx *store.Tx) (more bool, err error) {
 	}
 	if more {
 		return true, nil
-	}
-	if err := schema.CancelJob(tx, schema.JobTarget{Kind: schema.EvacuateNode, Object: string(l.node)}, l.now); err != nil {
-		return false, err
 	}
 	return false, schema.Nodes.Delete(tx, l.node)
 }

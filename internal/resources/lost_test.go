@@ -115,11 +115,15 @@ func TestALostNodeTakesNothingNew(t *testing.T) {
 	r := start(t, cluster.Options{Nodes: 2, Patience: time.Millisecond})
 	r.definition("vol", mib)
 	r.StopAgent("n2")
+	r.evacuate("n2", resources.Evacuation{})
 	notices, err := r.Resources.LoseNode(t.Context(), "n2") // nobody works on it
 	if err != nil {
 		t.Fatal(err)
 	}
 	noted(t, notices, errs.GoesOn, "the removal of node n2 goes on")
+	if j := r.job(schema.EvacuateNode, "n2"); j.State != schema.JobCancelled {
+		t.Errorf("the evacuation of the lost node is %s", j.State)
+	}
 	for what, err := range map[string]error{
 		"replica":   func() error { _, err := r.Resources.Create(t.Context(), "vol", on("n2")); return err }(),
 		"interface": r.Inventory.CreateInterface(t.Context(), "n2", inventory.NewInterface{Name: "more", Address: "10.0.0.9"}),

@@ -123,8 +123,12 @@ func BeginJob(tx *store.Tx, target JobTarget, spec JobSpec, id string, now time.
 }
 
 // BeginLosing marks a node as lost and begins the job that forgets it with all that it has, or
-// joins the one that does. From then on the node takes nothing new.
+// joins the one that does. From then on the node takes nothing new, and nothing more is moved
+// away from it.
 func BeginLosing(tx *store.Tx, n Node, id string, now time.Time) (Job, error) {
+	if err := CancelJob(tx, JobTarget{EvacuateNode, string(n.Name.Key())}, now); err != nil {
+		return Job{}, err
+	}
 	if !n.Deleting {
 		n.Deleting = true
 		if err := Nodes.Update(tx, n); err != nil {
