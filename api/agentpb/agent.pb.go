@@ -82,7 +82,62 @@ func (x ResourceStatus_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ResourceStatus_State.Descriptor instead.
 func (ResourceStatus_State) EnumDescriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{11, 0}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{16, 0}
+}
+
+type SnapshotStatus_State int32
+
+const (
+	SnapshotStatus_STATE_UNSPECIFIED SnapshotStatus_State = 0
+	SnapshotStatus_TAKING            SnapshotStatus_State = 1
+	SnapshotStatus_COMPLETE          SnapshotStatus_State = 2 // looked at
+	SnapshotStatus_FAILED            SnapshotStatus_State = 3 // will be tried again by itself, as long as it is assigned
+	SnapshotStatus_DESTROYED         SnapshotStatus_State = 4 // looked at: nothing of it is left on the host
+)
+
+// Enum value maps for SnapshotStatus_State.
+var (
+	SnapshotStatus_State_name = map[int32]string{
+		0: "STATE_UNSPECIFIED",
+		1: "TAKING",
+		2: "COMPLETE",
+		3: "FAILED",
+		4: "DESTROYED",
+	}
+	SnapshotStatus_State_value = map[string]int32{
+		"STATE_UNSPECIFIED": 0,
+		"TAKING":            1,
+		"COMPLETE":          2,
+		"FAILED":            3,
+		"DESTROYED":         4,
+	}
+)
+
+func (x SnapshotStatus_State) Enum() *SnapshotStatus_State {
+	p := new(SnapshotStatus_State)
+	*p = x
+	return p
+}
+
+func (x SnapshotStatus_State) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SnapshotStatus_State) Descriptor() protoreflect.EnumDescriptor {
+	return file_agentpb_agent_proto_enumTypes[1].Descriptor()
+}
+
+func (SnapshotStatus_State) Type() protoreflect.EnumType {
+	return &file_agentpb_agent_proto_enumTypes[1]
+}
+
+func (x SnapshotStatus_State) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SnapshotStatus_State.Descriptor instead.
+func (SnapshotStatus_State) EnumDescriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{18, 0}
 }
 
 type Failure_Reason int32
@@ -127,11 +182,11 @@ func (x Failure_Reason) String() string {
 }
 
 func (Failure_Reason) Descriptor() protoreflect.EnumDescriptor {
-	return file_agentpb_agent_proto_enumTypes[1].Descriptor()
+	return file_agentpb_agent_proto_enumTypes[2].Descriptor()
 }
 
 func (Failure_Reason) Type() protoreflect.EnumType {
-	return &file_agentpb_agent_proto_enumTypes[1]
+	return &file_agentpb_agent_proto_enumTypes[2]
 }
 
 func (x Failure_Reason) Number() protoreflect.EnumNumber {
@@ -140,7 +195,120 @@ func (x Failure_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Failure_Reason.Descriptor instead.
 func (Failure_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{13, 0}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{23, 0}
+}
+
+type Job_Kind int32
+
+const (
+	Job_KIND_UNSPECIFIED Job_Kind = 0
+	Job_COPY             Job_Kind = 1 // a volume or snapshot into a volume
+	Job_DOWNLOAD         Job_Kind = 2 // an image into a volume
+	Job_EXPORT           Job_Kind = 3 // a volume or snapshot into a file
+	Job_IMPORT           Job_Kind = 4 // a file into a volume
+)
+
+// Enum value maps for Job_Kind.
+var (
+	Job_Kind_name = map[int32]string{
+		0: "KIND_UNSPECIFIED",
+		1: "COPY",
+		2: "DOWNLOAD",
+		3: "EXPORT",
+		4: "IMPORT",
+	}
+	Job_Kind_value = map[string]int32{
+		"KIND_UNSPECIFIED": 0,
+		"COPY":             1,
+		"DOWNLOAD":         2,
+		"EXPORT":           3,
+		"IMPORT":           4,
+	}
+)
+
+func (x Job_Kind) Enum() *Job_Kind {
+	p := new(Job_Kind)
+	*p = x
+	return p
+}
+
+func (x Job_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Job_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_agentpb_agent_proto_enumTypes[3].Descriptor()
+}
+
+func (Job_Kind) Type() protoreflect.EnumType {
+	return &file_agentpb_agent_proto_enumTypes[3]
+}
+
+func (x Job_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Job_Kind.Descriptor instead.
+func (Job_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{31, 0}
+}
+
+type JobStatus_State int32
+
+const (
+	JobStatus_STATE_UNSPECIFIED JobStatus_State = 0
+	JobStatus_WAITING           JobStatus_State = 1
+	JobStatus_RUNNING           JobStatus_State = 2
+	JobStatus_DONE              JobStatus_State = 3 // the result was verified
+	JobStatus_FAILED            JobStatus_State = 4 // nothing of it is left
+	JobStatus_CANCELLED         JobStatus_State = 5 // nothing of it is left
+)
+
+// Enum value maps for JobStatus_State.
+var (
+	JobStatus_State_name = map[int32]string{
+		0: "STATE_UNSPECIFIED",
+		1: "WAITING",
+		2: "RUNNING",
+		3: "DONE",
+		4: "FAILED",
+		5: "CANCELLED",
+	}
+	JobStatus_State_value = map[string]int32{
+		"STATE_UNSPECIFIED": 0,
+		"WAITING":           1,
+		"RUNNING":           2,
+		"DONE":              3,
+		"FAILED":            4,
+		"CANCELLED":         5,
+	}
+)
+
+func (x JobStatus_State) Enum() *JobStatus_State {
+	p := new(JobStatus_State)
+	*p = x
+	return p
+}
+
+func (x JobStatus_State) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (JobStatus_State) Descriptor() protoreflect.EnumDescriptor {
+	return file_agentpb_agent_proto_enumTypes[4].Descriptor()
+}
+
+func (JobStatus_State) Type() protoreflect.EnumType {
+	return &file_agentpb_agent_proto_enumTypes[4]
+}
+
+func (x JobStatus_State) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use JobStatus_State.Descriptor instead.
+func (JobStatus_State) EnumDescriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{33, 0}
 }
 
 type JoinRequest struct {
@@ -611,6 +779,8 @@ type Resource struct {
 	Destroy       bool                   `protobuf:"varint,3,opt,name=destroy,proto3" json:"destroy,omitempty"`       // destroy all volumes of it; never set by default
 	Layers        []string               `protobuf:"bytes,4,rep,name=layers,proto3" json:"layers,omitempty"`          // top first
 	Volumes       []*Volume              `protobuf:"bytes,5,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	Snapshots     []*Snapshot            `protobuf:"bytes,6,rep,name=snapshots,proto3" json:"snapshots,omitempty"`
+	Inactive      bool                   `protobuf:"varint,7,opt,name=inactive,proto3" json:"inactive,omitempty"` // its volumes and their data stay, and nobody can use them: there are no devices
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -680,15 +850,32 @@ func (x *Resource) GetVolumes() []*Volume {
 	return nil
 }
 
+func (x *Resource) GetSnapshots() []*Snapshot {
+	if x != nil {
+		return x.Snapshots
+	}
+	return nil
+}
+
+func (x *Resource) GetInactive() bool {
+	if x != nil {
+		return x.Inactive
+	}
+	return false
+}
+
 type Volume struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	Pool          string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`             // empty for a replica without storage
-	Size          int64                  `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`            // usable bytes at least
-	Filesystem    *Filesystem            `protobuf:"bytes,4,opt,name=filesystem,proto3" json:"filesystem,omitempty"` // to be made when the volume is new, absent for none
-	Destroy       bool                   `protobuf:"varint,5,opt,name=destroy,proto3" json:"destroy,omitempty"`      // destroy this volume of a resource that stays
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Number         int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Pool           string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`             // empty for a replica without storage
+	Size           int64                  `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`            // usable bytes at least
+	Filesystem     *Filesystem            `protobuf:"bytes,4,opt,name=filesystem,proto3" json:"filesystem,omitempty"` // to be made when the volume is new, absent for none
+	Destroy        bool                   `protobuf:"varint,5,opt,name=destroy,proto3" json:"destroy,omitempty"`      // destroy this volume of a resource that stays
+	Source         *Source                `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`         // what a new volume begins with; it is then not formatted
+	RollBack       *RollBack              `protobuf:"bytes,7,opt,name=roll_back,json=rollBack,proto3" json:"roll_back,omitempty"`
+	GrowFilesystem bool                   `protobuf:"varint,8,opt,name=grow_filesystem,json=growFilesystem,proto3" json:"grow_filesystem,omitempty"` // a filesystem that is mounted on this host grows with the volume
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Volume) Reset() {
@@ -756,6 +943,266 @@ func (x *Volume) GetDestroy() bool {
 	return false
 }
 
+func (x *Volume) GetSource() *Source {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
+func (x *Volume) GetRollBack() *RollBack {
+	if x != nil {
+		return x.RollBack
+	}
+	return nil
+}
+
+func (x *Volume) GetGrowFilesystem() bool {
+	if x != nil {
+		return x.GrowFilesystem
+	}
+	return false
+}
+
+// Source is a snapshot or, when snapshot is empty, a volume as it is when it is copied. It lies
+// on the same node.
+type Source struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Resource      string                 `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	Volume        int32                  `protobuf:"varint,2,opt,name=volume,proto3" json:"volume,omitempty"`
+	Snapshot      string                 `protobuf:"bytes,3,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Source) Reset() {
+	*x = Source{}
+	mi := &file_agentpb_agent_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Source) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Source) ProtoMessage() {}
+
+func (x *Source) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Source.ProtoReflect.Descriptor instead.
+func (*Source) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Source) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *Source) GetVolume() int32 {
+	if x != nil {
+		return x.Volume
+	}
+	return 0
+}
+
+func (x *Source) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
+}
+
+// RollBack gives a finished volume the content of one of its snapshots, once: the volume keeps
+// the token, and with the same token there is nothing to do. All volumes of a resource that are
+// to be rolled back are, or none is.
+type RollBack struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Snapshot      string                 `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RollBack) Reset() {
+	*x = RollBack{}
+	mi := &file_agentpb_agent_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RollBack) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RollBack) ProtoMessage() {}
+
+func (x *RollBack) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RollBack.ProtoReflect.Descriptor instead.
+func (*RollBack) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *RollBack) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
+}
+
+func (x *RollBack) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+// Snapshot is of one moment in all of its volumes. One that is absent is left as it is, as
+// resources are.
+type Snapshot struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Destroy       bool                   `protobuf:"varint,2,opt,name=destroy,proto3" json:"destroy,omitempty"` // a snapshot that others depend on goes when they went
+	Volumes       []*SnapshotVolume      `protobuf:"bytes,3,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	Taken         bool                   `protobuf:"varint,4,opt,name=taken,proto3" json:"taken,omitempty"` // it was complete once: when it is not there now, that is a failure, and none is taken in its place
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Snapshot) Reset() {
+	*x = Snapshot{}
+	mi := &file_agentpb_agent_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Snapshot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Snapshot) ProtoMessage() {}
+
+func (x *Snapshot) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
+func (*Snapshot) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Snapshot) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Snapshot) GetDestroy() bool {
+	if x != nil {
+		return x.Destroy
+	}
+	return false
+}
+
+func (x *Snapshot) GetVolumes() []*SnapshotVolume {
+	if x != nil {
+		return x.Volumes
+	}
+	return nil
+}
+
+func (x *Snapshot) GetTaken() bool {
+	if x != nil {
+		return x.Taken
+	}
+	return false
+}
+
+type SnapshotVolume struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Pool          string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotVolume) Reset() {
+	*x = SnapshotVolume{}
+	mi := &file_agentpb_agent_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotVolume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotVolume) ProtoMessage() {}
+
+func (x *SnapshotVolume) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotVolume.ProtoReflect.Descriptor instead.
+func (*SnapshotVolume) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SnapshotVolume) GetNumber() int32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *SnapshotVolume) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
 type Filesystem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
@@ -766,7 +1213,7 @@ type Filesystem struct {
 
 func (x *Filesystem) Reset() {
 	*x = Filesystem{}
-	mi := &file_agentpb_agent_proto_msgTypes[8]
+	mi := &file_agentpb_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -778,7 +1225,7 @@ func (x *Filesystem) String() string {
 func (*Filesystem) ProtoMessage() {}
 
 func (x *Filesystem) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[8]
+	mi := &file_agentpb_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -791,7 +1238,7 @@ func (x *Filesystem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filesystem.ProtoReflect.Descriptor instead.
 func (*Filesystem) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{8}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Filesystem) GetType() string {
@@ -815,13 +1262,15 @@ type ReportRequest struct {
 	Resources     []*ResourceStatus      `protobuf:"bytes,3,rep,name=resources,proto3" json:"resources,omitempty"` // those that changed since the last answered report
 	Pools         []*PoolStatus          `protobuf:"bytes,4,rep,name=pools,proto3" json:"pools,omitempty"`
 	Applied       string                 `protobuf:"bytes,5,opt,name=applied,proto3" json:"applied,omitempty"` // the results_in that the agent has taken over
+	Jobs          []*JobStatus           `protobuf:"bytes,6,rep,name=jobs,proto3" json:"jobs,omitempty"`       // those that changed; after the start of a session, all
+	Host          *HostStatus            `protobuf:"bytes,7,opt,name=host,proto3" json:"host,omitempty"`       // when it changed; in the first report of a session
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_agentpb_agent_proto_msgTypes[9]
+	mi := &file_agentpb_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -833,7 +1282,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[9]
+	mi := &file_agentpb_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -846,7 +1295,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{9}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReportRequest) GetNode() string {
@@ -884,6 +1333,81 @@ func (x *ReportRequest) GetApplied() string {
 	return ""
 }
 
+func (x *ReportRequest) GetJobs() []*JobStatus {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetHost() *HostStatus {
+	if x != nil {
+		return x.Host
+	}
+	return nil
+}
+
+// HostStatus is what is true of the whole host.
+type HostStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TakenPorts    []uint32               `protobuf:"varint,1,rep,packed,name=taken_ports,json=takenPorts,proto3" json:"taken_ports,omitempty"`    // TCP ports that someone else than we listens on, in the range that is ours by default or wider
+	TakenMinors   []uint32               `protobuf:"varint,2,rep,packed,name=taken_minors,json=takenMinors,proto3" json:"taken_minors,omitempty"` // DRBD minors of devices that are in no assignment
+	HeldPools     []*HeldPool            `protobuf:"bytes,3,rep,name=held_pools,json=heldPools,proto3" json:"held_pools,omitempty"`               // pools on mounts, each as it is now
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostStatus) Reset() {
+	*x = HostStatus{}
+	mi := &file_agentpb_agent_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostStatus) ProtoMessage() {}
+
+func (x *HostStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostStatus.ProtoReflect.Descriptor instead.
+func (*HostStatus) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *HostStatus) GetTakenPorts() []uint32 {
+	if x != nil {
+		return x.TakenPorts
+	}
+	return nil
+}
+
+func (x *HostStatus) GetTakenMinors() []uint32 {
+	if x != nil {
+		return x.TakenMinors
+	}
+	return nil
+}
+
+func (x *HostStatus) GetHeldPools() []*HeldPool {
+	if x != nil {
+		return x.HeldPools
+	}
+	return nil
+}
+
 type ReportReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session has ended or was never known: dial again.
@@ -894,7 +1418,7 @@ type ReportReply struct {
 
 func (x *ReportReply) Reset() {
 	*x = ReportReply{}
-	mi := &file_agentpb_agent_proto_msgTypes[10]
+	mi := &file_agentpb_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -906,7 +1430,7 @@ func (x *ReportReply) String() string {
 func (*ReportReply) ProtoMessage() {}
 
 func (x *ReportReply) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[10]
+	mi := &file_agentpb_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -919,7 +1443,7 @@ func (x *ReportReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportReply.ProtoReflect.Descriptor instead.
 func (*ReportReply) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{10}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReportReply) GetUnknownSession() bool {
@@ -935,14 +1459,17 @@ type ResourceStatus struct {
 	Generation    uint64                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"` // of the assignment that this is the state of
 	State         ResourceStatus_State   `protobuf:"varint,3,opt,name=state,proto3,enum=holdfast.agent.v1.ResourceStatus_State" json:"state,omitempty"`
 	Volumes       []*VolumeStatus        `protobuf:"bytes,4,rep,name=volumes,proto3" json:"volumes,omitempty"`
-	Failure       *Failure               `protobuf:"bytes,5,opt,name=failure,proto3" json:"failure,omitempty"` // the step that fails now
+	Failure       *Failure               `protobuf:"bytes,5,opt,name=failure,proto3" json:"failure,omitempty"`     // the step that fails now
+	Snapshots     []*SnapshotStatus      `protobuf:"bytes,6,rep,name=snapshots,proto3" json:"snapshots,omitempty"` // of the assigned ones, those that exist or have something to tell
+	Work          []*Work                `protobuf:"bytes,7,rep,name=work,proto3" json:"work,omitempty"`           // what goes on in the background; the state is WORKING then
+	Drbd          *DrbdStatus            `protobuf:"bytes,8,opt,name=drbd,proto3" json:"drbd,omitempty"`           // of a resource with the layer DRBD that is up
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResourceStatus) Reset() {
 	*x = ResourceStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[11]
+	mi := &file_agentpb_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -954,7 +1481,7 @@ func (x *ResourceStatus) String() string {
 func (*ResourceStatus) ProtoMessage() {}
 
 func (x *ResourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[11]
+	mi := &file_agentpb_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -967,7 +1494,7 @@ func (x *ResourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceStatus.ProtoReflect.Descriptor instead.
 func (*ResourceStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{11}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ResourceStatus) GetName() string {
@@ -1005,6 +1532,27 @@ func (x *ResourceStatus) GetFailure() *Failure {
 	return nil
 }
 
+func (x *ResourceStatus) GetSnapshots() []*SnapshotStatus {
+	if x != nil {
+		return x.Snapshots
+	}
+	return nil
+}
+
+func (x *ResourceStatus) GetWork() []*Work {
+	if x != nil {
+		return x.Work
+	}
+	return nil
+}
+
+func (x *ResourceStatus) GetDrbd() *DrbdStatus {
+	if x != nil {
+		return x.Drbd
+	}
+	return nil
+}
+
 type VolumeStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -1013,15 +1561,17 @@ type VolumeStatus struct {
 	Usable        *int64                 `protobuf:"varint,4,opt,name=usable,proto3,oneof" json:"usable,omitempty"`                       // bytes; absent when it could not be learned
 	Allocated     *int64                 `protobuf:"varint,5,opt,name=allocated,proto3,oneof" json:"allocated,omitempty"`
 	InUse         *bool                  `protobuf:"varint,6,opt,name=in_use,json=inUse,proto3,oneof" json:"in_use,omitempty"`
-	Holders       []string               `protobuf:"bytes,7,rep,name=holders,proto3" json:"holders,omitempty"`                      // who uses it, one text each
-	DiskState     string                 `protobuf:"bytes,8,opt,name=disk_state,json=diskState,proto3" json:"disk_state,omitempty"` // DRBD's words: UpToDate, Inconsistent, ...
+	Holders       []string               `protobuf:"bytes,7,rep,name=holders,proto3" json:"holders,omitempty"`                                  // who uses it, one text each
+	DiskState     string                 `protobuf:"bytes,8,opt,name=disk_state,json=diskState,proto3" json:"disk_state,omitempty"`             // DRBD's words: UpToDate, Inconsistent, ...
+	RolledBack    string                 `protobuf:"bytes,9,opt,name=rolled_back,json=rolledBack,proto3" json:"rolled_back,omitempty"`          // the token of its last roll-back
+	ResyncDone    *float64               `protobuf:"fixed64,10,opt,name=resync_done,json=resyncDone,proto3,oneof" json:"resync_done,omitempty"` // percent, while it is being filled by a peer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *VolumeStatus) Reset() {
 	*x = VolumeStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[12]
+	mi := &file_agentpb_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1033,7 +1583,7 @@ func (x *VolumeStatus) String() string {
 func (*VolumeStatus) ProtoMessage() {}
 
 func (x *VolumeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[12]
+	mi := &file_agentpb_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1046,7 +1596,7 @@ func (x *VolumeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeStatus.ProtoReflect.Descriptor instead.
 func (*VolumeStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{12}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *VolumeStatus) GetNumber() int32 {
@@ -1105,6 +1655,402 @@ func (x *VolumeStatus) GetDiskState() string {
 	return ""
 }
 
+func (x *VolumeStatus) GetRolledBack() string {
+	if x != nil {
+		return x.RolledBack
+	}
+	return ""
+}
+
+func (x *VolumeStatus) GetResyncDone() float64 {
+	if x != nil && x.ResyncDone != nil {
+		return *x.ResyncDone
+	}
+	return 0
+}
+
+type SnapshotStatus struct {
+	state         protoimpl.MessageState  `protogen:"open.v1"`
+	Name          string                  `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	State         SnapshotStatus_State    `protobuf:"varint,2,opt,name=state,proto3,enum=holdfast.agent.v1.SnapshotStatus_State" json:"state,omitempty"`
+	Created       *timestamppb.Timestamp  `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"` // when its last part was taken
+	Volumes       []*SnapshotVolumeStatus `protobuf:"bytes,4,rep,name=volumes,proto3" json:"volumes,omitempty"` // of a complete one
+	Failure       *Failure                `protobuf:"bytes,5,opt,name=failure,proto3" json:"failure,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotStatus) Reset() {
+	*x = SnapshotStatus{}
+	mi := &file_agentpb_agent_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotStatus) ProtoMessage() {}
+
+func (x *SnapshotStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotStatus.ProtoReflect.Descriptor instead.
+func (*SnapshotStatus) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *SnapshotStatus) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SnapshotStatus) GetState() SnapshotStatus_State {
+	if x != nil {
+		return x.State
+	}
+	return SnapshotStatus_STATE_UNSPECIFIED
+}
+
+func (x *SnapshotStatus) GetCreated() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Created
+	}
+	return nil
+}
+
+func (x *SnapshotStatus) GetVolumes() []*SnapshotVolumeStatus {
+	if x != nil {
+		return x.Volumes
+	}
+	return nil
+}
+
+func (x *SnapshotStatus) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+type SnapshotVolumeStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Size          int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`                 // bytes
+	Allocated     *int64                 `protobuf:"varint,3,opt,name=allocated,proto3,oneof" json:"allocated,omitempty"` // bytes that it takes alone
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotVolumeStatus) Reset() {
+	*x = SnapshotVolumeStatus{}
+	mi := &file_agentpb_agent_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotVolumeStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotVolumeStatus) ProtoMessage() {}
+
+func (x *SnapshotVolumeStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotVolumeStatus.ProtoReflect.Descriptor instead.
+func (*SnapshotVolumeStatus) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *SnapshotVolumeStatus) GetNumber() int32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *SnapshotVolumeStatus) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *SnapshotVolumeStatus) GetAllocated() int64 {
+	if x != nil && x.Allocated != nil {
+		return *x.Allocated
+	}
+	return 0
+}
+
+// Work is something that takes long.
+type Work struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	What          string                 `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`         // as people read it
+	Volume        int32                  `protobuf:"varint,2,opt,name=volume,proto3" json:"volume,omitempty"`    // that is made or rolled back, unless it is a snapshot
+	Snapshot      string                 `protobuf:"bytes,3,opt,name=snapshot,proto3" json:"snapshot,omitempty"` // that is taken
+	Done          int64                  `protobuf:"varint,4,opt,name=done,proto3" json:"done,omitempty"`        // bytes
+	Total         int64                  `protobuf:"varint,5,opt,name=total,proto3" json:"total,omitempty"`      // bytes; it may change; zero when it is not known yet
+	Waiting       bool                   `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`  // for other work
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Work) Reset() {
+	*x = Work{}
+	mi := &file_agentpb_agent_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Work) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Work) ProtoMessage() {}
+
+func (x *Work) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Work.ProtoReflect.Descriptor instead.
+func (*Work) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Work) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *Work) GetVolume() int32 {
+	if x != nil {
+		return x.Volume
+	}
+	return 0
+}
+
+func (x *Work) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
+}
+
+func (x *Work) GetDone() int64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *Work) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *Work) GetWaiting() bool {
+	if x != nil {
+		return x.Waiting
+	}
+	return false
+}
+
+// DrbdStatus is DRBD's own word of a resource on this node.
+type DrbdStatus struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Role           string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"` // Primary, Secondary
+	MayPromote     *bool                  `protobuf:"varint,2,opt,name=may_promote,json=mayPromote,proto3,oneof" json:"may_promote,omitempty"`
+	PromotionScore *int32                 `protobuf:"varint,3,opt,name=promotion_score,json=promotionScore,proto3,oneof" json:"promotion_score,omitempty"`
+	Quorum         *bool                  `protobuf:"varint,4,opt,name=quorum,proto3,oneof" json:"quorum,omitempty"`
+	Connections    []*DrbdConnection      `protobuf:"bytes,5,rep,name=connections,proto3" json:"connections,omitempty"`
+	Suspended      bool                   `protobuf:"varint,6,opt,name=suspended,proto3" json:"suspended,omitempty"` // I/O is held back
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *DrbdStatus) Reset() {
+	*x = DrbdStatus{}
+	mi := &file_agentpb_agent_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrbdStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrbdStatus) ProtoMessage() {}
+
+func (x *DrbdStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrbdStatus.ProtoReflect.Descriptor instead.
+func (*DrbdStatus) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *DrbdStatus) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *DrbdStatus) GetMayPromote() bool {
+	if x != nil && x.MayPromote != nil {
+		return *x.MayPromote
+	}
+	return false
+}
+
+func (x *DrbdStatus) GetPromotionScore() int32 {
+	if x != nil && x.PromotionScore != nil {
+		return *x.PromotionScore
+	}
+	return 0
+}
+
+func (x *DrbdStatus) GetQuorum() bool {
+	if x != nil && x.Quorum != nil {
+		return *x.Quorum
+	}
+	return false
+}
+
+func (x *DrbdStatus) GetConnections() []*DrbdConnection {
+	if x != nil {
+		return x.Connections
+	}
+	return nil
+}
+
+func (x *DrbdStatus) GetSuspended() bool {
+	if x != nil {
+		return x.Suspended
+	}
+	return false
+}
+
+type DrbdConnection struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`                                                                                                          // the peer
+	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`                                                                                                        // Connected, Connecting, StandAlone, ...
+	Role          string                 `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`                                                                                                          // of the peer, as far as it is known
+	DiskStates    map[int32]string       `protobuf:"bytes,4,rep,name=disk_states,json=diskStates,proto3" json:"disk_states,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // of the peer's volumes, as this node saw them last
+	Replication   map[int32]string       `protobuf:"bytes,5,rep,name=replication,proto3" json:"replication,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`                 // Established, SyncSource, SyncTarget, ...
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrbdConnection) Reset() {
+	*x = DrbdConnection{}
+	mi := &file_agentpb_agent_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrbdConnection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrbdConnection) ProtoMessage() {}
+
+func (x *DrbdConnection) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrbdConnection.ProtoReflect.Descriptor instead.
+func (*DrbdConnection) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *DrbdConnection) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *DrbdConnection) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *DrbdConnection) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *DrbdConnection) GetDiskStates() map[int32]string {
+	if x != nil {
+		return x.DiskStates
+	}
+	return nil
+}
+
+func (x *DrbdConnection) GetReplication() map[int32]string {
+	if x != nil {
+		return x.Replication
+	}
+	return nil
+}
+
 type Failure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          string                 `protobuf:"bytes,1,opt,name=step,proto3" json:"step,omitempty"`
@@ -1118,7 +2064,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_agentpb_agent_proto_msgTypes[13]
+	mi := &file_agentpb_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +2076,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[13]
+	mi := &file_agentpb_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +2089,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{13}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Failure) GetStep() string {
@@ -1198,7 +2144,7 @@ type PoolStatus struct {
 
 func (x *PoolStatus) Reset() {
 	*x = PoolStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[14]
+	mi := &file_agentpb_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1210,7 +2156,7 @@ func (x *PoolStatus) String() string {
 func (*PoolStatus) ProtoMessage() {}
 
 func (x *PoolStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[14]
+	mi := &file_agentpb_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1223,7 +2169,7 @@ func (x *PoolStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolStatus.ProtoReflect.Descriptor instead.
 func (*PoolStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{14}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PoolStatus) GetName() string {
@@ -1298,6 +2244,17 @@ type Ask struct {
 	//	*Ask_CheckPool
 	//	*Ask_Holders
 	//	*Ask_RemoveUnknown
+	//	*Ask_Suspend
+	//	*Ask_Resume
+	//	*Ask_Devices
+	//	*Ask_CreateBackend
+	//	*Ask_StartJob
+	//	*Ask_CancelJob
+	//	*Ask_ForgetJob
+	//	*Ask_InspectPool
+	//	*Ask_AcquireHold
+	//	*Ask_ReleaseHold
+	//	*Ask_LogLevel
 	Question      isAsk_Question `protobuf_oneof:"question"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1305,7 +2262,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_agentpb_agent_proto_msgTypes[15]
+	mi := &file_agentpb_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1317,7 +2274,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[15]
+	mi := &file_agentpb_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1330,7 +2287,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{15}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Ask) GetId() string {
@@ -1374,6 +2331,105 @@ func (x *Ask) GetRemoveUnknown() *RemoveUnknown {
 	return nil
 }
 
+func (x *Ask) GetSuspend() *Suspend {
+	if x != nil {
+		if x, ok := x.Question.(*Ask_Suspend); ok {
+			return x.Suspend
+		}
+	}
+	return nil
+}
+
+func (x *Ask) GetResume() string {
+	if x != nil {
+		if x, ok := x.Question.(*Ask_Resume); ok {
+			return x.Resume
+		}
+	}
+	return ""
+}
+
+func (x *Ask) GetDevices() *Devices {
+	if x != nil {
+		if x, ok := x.Question.(*Ask_Devices); ok {
+			return x.Devices
+		}
+	}
+	return nil
+}
+
+func (x *Ask) GetCreateBackend() *CreateBackend {
+	if x != nil {
+		if x, ok := x.Question.(*Ask_CreateBackend); ok {
+			return x.CreateBackend
+		}
+	}
+	return nil
+}
+
+func (x *Ask) GetStartJob() *Job {
+	if x != nil {
+		if x, ok := x.Question.(*Ask_StartJob); ok {
+			return x.StartJob
+		}
+	}
+	return nil
+}
+
+func (x *Ask) GetCancelJob() string {
+	if x != nil {
+		if x, ok := x.Question.(*Ask_CancelJob); ok {
+			return x.CancelJob
+		}
+	}
+	return ""
+}
+
+func (x *Ask) GetForgetJob() string {
+	if x != nil {
+		if x, ok := x.Question.(*Ask_ForgetJob); ok {
+			return x.ForgetJob
+		}
+	}
+	return ""
+}
+
+func (x *Ask) GetInspectPool() string {
+	if x != nil {
+		if x, ok := x.Question.(*Ask_InspectPool); ok {
+			return x.InspectPool
+		}
+	}
+	return ""
+}
+
+func (x *Ask) GetAcquireHold() *HoldRequest {
+	if x != nil {
+		if x, ok := x.Question.(*Ask_AcquireHold); ok {
+			return x.AcquireHold
+		}
+	}
+	return nil
+}
+
+func (x *Ask) GetReleaseHold() *HoldRequest {
+	if x != nil {
+		if x, ok := x.Question.(*Ask_ReleaseHold); ok {
+			return x.ReleaseHold
+		}
+	}
+	return nil
+}
+
+func (x *Ask) GetLogLevel() *LogLevel {
+	if x != nil {
+		if x, ok := x.Question.(*Ask_LogLevel); ok {
+			return x.LogLevel
+		}
+	}
+	return nil
+}
+
 type isAsk_Question interface {
 	isAsk_Question()
 }
@@ -1390,11 +2446,953 @@ type Ask_RemoveUnknown struct {
 	RemoveUnknown *RemoveUnknown `protobuf:"bytes,4,opt,name=remove_unknown,json=removeUnknown,proto3,oneof"` // destroy these; the answer says which are gone
 }
 
+type Ask_Suspend struct {
+	Suspend *Suspend `protobuf:"bytes,5,opt,name=suspend,proto3,oneof"` // hold writers back
+}
+
+type Ask_Resume struct {
+	Resume string `protobuf:"bytes,6,opt,name=resume,proto3,oneof"` // the id of a Suspend: let writers go on
+}
+
+type Ask_Devices struct {
+	Devices *Devices `protobuf:"bytes,7,opt,name=devices,proto3,oneof"` // which block devices are free?
+}
+
+type Ask_CreateBackend struct {
+	CreateBackend *CreateBackend `protobuf:"bytes,8,opt,name=create_backend,json=createBackend,proto3,oneof"` // make a volume group, thin pool or zpool
+}
+
+type Ask_StartJob struct {
+	StartJob *Job `protobuf:"bytes,9,opt,name=start_job,json=startJob,proto3,oneof"` // begin this, or join the one that has its id
+}
+
+type Ask_CancelJob struct {
+	CancelJob string `protobuf:"bytes,10,opt,name=cancel_job,json=cancelJob,proto3,oneof"` // its id
+}
+
+type Ask_ForgetJob struct {
+	ForgetJob string `protobuf:"bytes,11,opt,name=forget_job,json=forgetJob,proto3,oneof"` // the id of one that has ended
+}
+
+type Ask_InspectPool struct {
+	InspectPool string `protobuf:"bytes,12,opt,name=inspect_pool,json=inspectPool,proto3,oneof"` // its name: what is mounted, who holds it?
+}
+
+type Ask_AcquireHold struct {
+	AcquireHold *HoldRequest `protobuf:"bytes,13,opt,name=acquire_hold,json=acquireHold,proto3,oneof"`
+}
+
+type Ask_ReleaseHold struct {
+	ReleaseHold *HoldRequest `protobuf:"bytes,14,opt,name=release_hold,json=releaseHold,proto3,oneof"`
+}
+
+type Ask_LogLevel struct {
+	LogLevel *LogLevel `protobuf:"bytes,15,opt,name=log_level,json=logLevel,proto3,oneof"` // of the agent, until it restarts
+}
+
 func (*Ask_CheckPool) isAsk_Question() {}
 
 func (*Ask_Holders) isAsk_Question() {}
 
 func (*Ask_RemoveUnknown) isAsk_Question() {}
+
+func (*Ask_Suspend) isAsk_Question() {}
+
+func (*Ask_Resume) isAsk_Question() {}
+
+func (*Ask_Devices) isAsk_Question() {}
+
+func (*Ask_CreateBackend) isAsk_Question() {}
+
+func (*Ask_StartJob) isAsk_Question() {}
+
+func (*Ask_CancelJob) isAsk_Question() {}
+
+func (*Ask_ForgetJob) isAsk_Question() {}
+
+func (*Ask_InspectPool) isAsk_Question() {}
+
+func (*Ask_AcquireHold) isAsk_Question() {}
+
+func (*Ask_ReleaseHold) isAsk_Question() {}
+
+func (*Ask_LogLevel) isAsk_Question() {}
+
+// Suspend holds writers to all volumes of some resources back until resume, at most for limit,
+// and not longer than the agent lives. The answer comes when writers are held back.
+type Suspend struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Resources     []string               `protobuf:"bytes,2,rep,name=resources,proto3" json:"resources,omitempty"`
+	Limit         *durationpb.Duration   `protobuf:"bytes,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Suspend) Reset() {
+	*x = Suspend{}
+	mi := &file_agentpb_agent_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Suspend) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Suspend) ProtoMessage() {}
+
+func (x *Suspend) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Suspend.ProtoReflect.Descriptor instead.
+func (*Suspend) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Suspend) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Suspend) GetResources() []string {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *Suspend) GetLimit() *durationpb.Duration {
+	if x != nil {
+		return x.Limit
+	}
+	return nil
+}
+
+type Devices struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Devices) Reset() {
+	*x = Devices{}
+	mi := &file_agentpb_agent_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Devices) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Devices) ProtoMessage() {}
+
+func (x *Devices) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Devices.ProtoReflect.Descriptor instead.
+func (*Devices) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{27}
+}
+
+// Device is a block device that nobody uses and that has nothing on it.
+type Device struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Size          int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"` // bytes
+	Rotational    bool                   `protobuf:"varint,3,opt,name=rotational,proto3" json:"rotational,omitempty"`
+	Model         string                 `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
+	Serial        string                 `protobuf:"bytes,5,opt,name=serial,proto3" json:"serial,omitempty"`
+	Wwn           string                 `protobuf:"bytes,6,opt,name=wwn,proto3" json:"wwn,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Device) Reset() {
+	*x = Device{}
+	mi := &file_agentpb_agent_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Device) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Device) ProtoMessage() {}
+
+func (x *Device) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Device.ProtoReflect.Descriptor instead.
+func (*Device) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Device) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Device) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Device) GetRotational() bool {
+	if x != nil {
+		return x.Rotational
+	}
+	return false
+}
+
+func (x *Device) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Device) GetSerial() string {
+	if x != nil {
+		return x.Serial
+	}
+	return ""
+}
+
+func (x *Device) GetWwn() string {
+	if x != nil {
+		return x.Wwn
+	}
+	return ""
+}
+
+type CreateBackend struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Provider      string                 `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"` // LVM, LVM_THIN, ZFS, ZFS_THIN
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`         // of the volume group, of the thin pool as group/pool, of the zpool
+	Devices       []string               `protobuf:"bytes,3,rep,name=devices,proto3" json:"devices,omitempty"`   // paths
+	RaidLevel     string                 `protobuf:"bytes,4,opt,name=raid_level,json=raidLevel,proto3" json:"raid_level,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateBackend) Reset() {
+	*x = CreateBackend{}
+	mi := &file_agentpb_agent_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateBackend) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateBackend) ProtoMessage() {}
+
+func (x *CreateBackend) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateBackend.ProtoReflect.Descriptor instead.
+func (*CreateBackend) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *CreateBackend) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *CreateBackend) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CreateBackend) GetDevices() []string {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+func (x *CreateBackend) GetRaidLevel() string {
+	if x != nil {
+		return x.RaidLevel
+	}
+	return ""
+}
+
+type LogLevel struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Level         string                 `protobuf:"bytes,1,opt,name=level,proto3" json:"level,omitempty"` // TRACE, DEBUG, INFO, WARN, ERROR
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogLevel) Reset() {
+	*x = LogLevel{}
+	mi := &file_agentpb_agent_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogLevel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogLevel) ProtoMessage() {}
+
+func (x *LogLevel) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogLevel.ProtoReflect.Descriptor instead.
+func (*LogLevel) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *LogLevel) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+// Job is work on volumes and files of a host's pools. It belongs to the host: it goes on without
+// a controller, and after a restart of the agent it is resumed or has failed with nothing left.
+type Job struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // chosen by whoever starts it
+	Kind          Job_Kind               `protobuf:"varint,2,opt,name=kind,proto3,enum=holdfast.agent.v1.Job_Kind" json:"kind,omitempty"`
+	From          *JobEnd                `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"` // COPY, EXPORT, IMPORT
+	To            *JobEnd                `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
+	Url           string                 `protobuf:"bytes,5,opt,name=url,proto3" json:"url,omitempty"`           // DOWNLOAD: http or https
+	Checksum      string                 `protobuf:"bytes,6,opt,name=checksum,proto3" json:"checksum,omitempty"` // what the result must have, as sha256:HEX, sha512:HEX or md5:HEX; empty for any
+	Format        string                 `protobuf:"bytes,7,opt,name=format,proto3" json:"format,omitempty"`     // of the file: raw or qcow2, never guessed; empty for raw
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Job) Reset() {
+	*x = Job{}
+	mi := &file_agentpb_agent_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Job) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Job) ProtoMessage() {}
+
+func (x *Job) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Job.ProtoReflect.Descriptor instead.
+func (*Job) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *Job) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Job) GetKind() Job_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Job_KIND_UNSPECIFIED
+}
+
+func (x *Job) GetFrom() *JobEnd {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *Job) GetTo() *JobEnd {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *Job) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Job) GetChecksum() string {
+	if x != nil {
+		return x.Checksum
+	}
+	return ""
+}
+
+func (x *Job) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+// JobEnd is a volume or a file.
+type JobEnd struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Resource      string                 `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"` // of a volume or snapshot
+	Volume        int32                  `protobuf:"varint,2,opt,name=volume,proto3" json:"volume,omitempty"`
+	Snapshot      string                 `protobuf:"bytes,3,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	Pool          string                 `protobuf:"bytes,4,opt,name=pool,proto3" json:"pool,omitempty"` // that a file lies in
+	Path          string                 `protobuf:"bytes,5,opt,name=path,proto3" json:"path,omitempty"` // of a file, relative to the pool's folder
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobEnd) Reset() {
+	*x = JobEnd{}
+	mi := &file_agentpb_agent_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobEnd) ProtoMessage() {}
+
+func (x *JobEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobEnd.ProtoReflect.Descriptor instead.
+func (*JobEnd) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *JobEnd) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *JobEnd) GetVolume() int32 {
+	if x != nil {
+		return x.Volume
+	}
+	return 0
+}
+
+func (x *JobEnd) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
+}
+
+func (x *JobEnd) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *JobEnd) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+type JobStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	State         JobStatus_State        `protobuf:"varint,2,opt,name=state,proto3,enum=holdfast.agent.v1.JobStatus_State" json:"state,omitempty"`
+	Done          int64                  `protobuf:"varint,3,opt,name=done,proto3" json:"done,omitempty"`        // bytes
+	Total         int64                  `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`      // bytes; zero when it is not known
+	Checksum      string                 `protobuf:"bytes,5,opt,name=checksum,proto3" json:"checksum,omitempty"` // of the result, once it was verified
+	Failure       *Failure               `protobuf:"bytes,6,opt,name=failure,proto3" json:"failure,omitempty"`   // why it failed, or is being tried again
+	Created       *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created,proto3" json:"created,omitempty"`
+	Ended         *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=ended,proto3" json:"ended,omitempty"`
+	Forgotten     bool                   `protobuf:"varint,9,opt,name=forgotten,proto3" json:"forgotten,omitempty"` // it is kept no more
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobStatus) Reset() {
+	*x = JobStatus{}
+	mi := &file_agentpb_agent_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobStatus) ProtoMessage() {}
+
+func (x *JobStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
+func (*JobStatus) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *JobStatus) GetJob() *Job {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *JobStatus) GetState() JobStatus_State {
+	if x != nil {
+		return x.State
+	}
+	return JobStatus_STATE_UNSPECIFIED
+}
+
+func (x *JobStatus) GetDone() int64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *JobStatus) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *JobStatus) GetChecksum() string {
+	if x != nil {
+		return x.Checksum
+	}
+	return ""
+}
+
+func (x *JobStatus) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+func (x *JobStatus) GetCreated() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Created
+	}
+	return nil
+}
+
+func (x *JobStatus) GetEnded() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+func (x *JobStatus) GetForgotten() bool {
+	if x != nil {
+		return x.Forgotten
+	}
+	return false
+}
+
+// HoldRequest acquires or releases a hold of an operator on a pool that lies on a mount.
+type HoldRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`         // chosen by whoever acquires it
+	Holder        string                 `protobuf:"bytes,3,opt,name=holder,proto3" json:"holder,omitempty"` // for people
+	ReadOnly      bool                   `protobuf:"varint,4,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldRequest) Reset() {
+	*x = HoldRequest{}
+	mi := &file_agentpb_agent_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldRequest) ProtoMessage() {}
+
+func (x *HoldRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldRequest.ProtoReflect.Descriptor instead.
+func (*HoldRequest) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *HoldRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *HoldRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *HoldRequest) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
+}
+
+func (x *HoldRequest) GetReadOnly() bool {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return false
+}
+
+// HeldPool is a pool that lies on a mount.
+type HeldPool struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Source        string                 `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`     // such as server:/export
+	Target        string                 `protobuf:"bytes,3,opt,name=target,proto3" json:"target,omitempty"`     // where this host has it
+	State         string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`       // of package agent/hold
+	Options       string                 `protobuf:"bytes,5,opt,name=options,proto3" json:"options,omitempty"`   // of the mount as it is
+	Identity      string                 `protobuf:"bytes,6,opt,name=identity,proto3" json:"identity,omitempty"` // the uuid of the file system's marker
+	Holds         []*Hold                `protobuf:"bytes,7,rep,name=holds,proto3" json:"holds,omitempty"`
+	Blockers      []string               `protobuf:"bytes,8,rep,name=blockers,proto3" json:"blockers,omitempty"` // who keeps it from being unmounted without a hold
+	LastError     string                 `protobuf:"bytes,9,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	NextTry       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=next_try,json=nextTry,proto3" json:"next_try,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldPool) Reset() {
+	*x = HeldPool{}
+	mi := &file_agentpb_agent_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldPool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldPool) ProtoMessage() {}
+
+func (x *HeldPool) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldPool.ProtoReflect.Descriptor instead.
+func (*HeldPool) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *HeldPool) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *HeldPool) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *HeldPool) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *HeldPool) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *HeldPool) GetOptions() string {
+	if x != nil {
+		return x.Options
+	}
+	return ""
+}
+
+func (x *HeldPool) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *HeldPool) GetHolds() []*Hold {
+	if x != nil {
+		return x.Holds
+	}
+	return nil
+}
+
+func (x *HeldPool) GetBlockers() []string {
+	if x != nil {
+		return x.Blockers
+	}
+	return nil
+}
+
+func (x *HeldPool) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *HeldPool) GetNextTry() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextTry
+	}
+	return nil
+}
+
+type Hold struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // vm, volume, job, operator, probe
+	Holder        string                 `protobuf:"bytes,3,opt,name=holder,proto3" json:"holder,omitempty"`
+	ReadOnly      bool                   `protobuf:"varint,4,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	Subpath       string                 `protobuf:"bytes,5,opt,name=subpath,proto3" json:"subpath,omitempty"`
+	Created       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created,proto3" json:"created,omitempty"`
+	Waiting       bool                   `protobuf:"varint,7,opt,name=waiting,proto3" json:"waiting,omitempty"` // not granted yet
+	Derived       bool                   `protobuf:"varint,8,opt,name=derived,proto3" json:"derived,omitempty"` // seen, not acquired: nobody can release it
+	Broken        string                 `protobuf:"bytes,9,opt,name=broken,proto3" json:"broken,omitempty"`    // why what it was granted on is of no use any more
+	Orphan        *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=orphan,proto3" json:"orphan,omitempty"`   // since when its holder is dead
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hold) Reset() {
+	*x = Hold{}
+	mi := &file_agentpb_agent_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hold) ProtoMessage() {}
+
+func (x *Hold) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hold.ProtoReflect.Descriptor instead.
+func (*Hold) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Hold) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Hold) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Hold) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
+}
+
+func (x *Hold) GetReadOnly() bool {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return false
+}
+
+func (x *Hold) GetSubpath() string {
+	if x != nil {
+		return x.Subpath
+	}
+	return ""
+}
+
+func (x *Hold) GetCreated() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Created
+	}
+	return nil
+}
+
+func (x *Hold) GetWaiting() bool {
+	if x != nil {
+		return x.Waiting
+	}
+	return false
+}
+
+func (x *Hold) GetDerived() bool {
+	if x != nil {
+		return x.Derived
+	}
+	return false
+}
+
+func (x *Hold) GetBroken() string {
+	if x != nil {
+		return x.Broken
+	}
+	return ""
+}
+
+func (x *Hold) GetOrphan() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Orphan
+	}
+	return nil
+}
 
 // RemoveUnknown names volumes of a pool as unknown_volumes did. One that is assigned by now, or
 // in use, stays.
@@ -1408,7 +3406,7 @@ type RemoveUnknown struct {
 
 func (x *RemoveUnknown) Reset() {
 	*x = RemoveUnknown{}
-	mi := &file_agentpb_agent_proto_msgTypes[16]
+	mi := &file_agentpb_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1420,7 +3418,7 @@ func (x *RemoveUnknown) String() string {
 func (*RemoveUnknown) ProtoMessage() {}
 
 func (x *RemoveUnknown) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[16]
+	mi := &file_agentpb_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1433,7 +3431,7 @@ func (x *RemoveUnknown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveUnknown.ProtoReflect.Descriptor instead.
 func (*RemoveUnknown) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{16}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RemoveUnknown) GetPool() string {
@@ -1455,17 +3453,22 @@ type AnswerRequest struct {
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
 	Id            string                 `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
-	Failure       *Failure               `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"` // the question could not be answered, or the answer is no
-	Pool          *PoolStatus            `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`       // to check_pool
-	Holders       []string               `protobuf:"bytes,6,rep,name=holders,proto3" json:"holders,omitempty"` // to holders; none means not in use
-	Removed       []string               `protobuf:"bytes,7,rep,name=removed,proto3" json:"removed,omitempty"` // to remove_unknown; with a failure, that of the first that stays
+	Failure       *Failure               `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`                    // the question could not be answered, or the answer is no
+	Pool          *PoolStatus            `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`                          // to check_pool
+	Holders       []string               `protobuf:"bytes,6,rep,name=holders,proto3" json:"holders,omitempty"`                    // to holders; none means not in use
+	Removed       []string               `protobuf:"bytes,7,rep,name=removed,proto3" json:"removed,omitempty"`                    // to remove_unknown; with a failure, that of the first that stays
+	Written       []string               `protobuf:"bytes,8,rep,name=written,proto3" json:"written,omitempty"`                    // to resume: volumes, as resource/number, that were written meanwhile or may have been
+	Devices       []*Device              `protobuf:"bytes,9,rep,name=devices,proto3" json:"devices,omitempty"`                    // to devices
+	Job           *JobStatus             `protobuf:"bytes,10,opt,name=job,proto3" json:"job,omitempty"`                           // to start_job, cancel_job
+	HeldPool      *HeldPool              `protobuf:"bytes,11,opt,name=held_pool,json=heldPool,proto3" json:"held_pool,omitempty"` // to inspect_pool, acquire_hold, release_hold
+	Teardown      string                 `protobuf:"bytes,12,opt,name=teardown,proto3" json:"teardown,omitempty"`                 // to release_hold: what became of the mount, in words
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_agentpb_agent_proto_msgTypes[17]
+	mi := &file_agentpb_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1477,7 +3480,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[17]
+	mi := &file_agentpb_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1490,7 +3493,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{17}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AnswerRequest) GetNode() string {
@@ -1542,6 +3545,41 @@ func (x *AnswerRequest) GetRemoved() []string {
 	return nil
 }
 
+func (x *AnswerRequest) GetWritten() []string {
+	if x != nil {
+		return x.Written
+	}
+	return nil
+}
+
+func (x *AnswerRequest) GetDevices() []*Device {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+func (x *AnswerRequest) GetJob() *JobStatus {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *AnswerRequest) GetHeldPool() *HeldPool {
+	if x != nil {
+		return x.HeldPool
+	}
+	return nil
+}
+
+func (x *AnswerRequest) GetTeardown() string {
+	if x != nil {
+		return x.Teardown
+	}
+	return ""
+}
+
 type AnswerReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1550,7 +3588,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_agentpb_agent_proto_msgTypes[18]
+	mi := &file_agentpb_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +3600,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[18]
+	mi := &file_agentpb_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +3613,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{18}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{39}
 }
 
 var File_agentpb_agent_proto protoreflect.FileDescriptor
@@ -1634,7 +3672,7 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\n" +
 	"PropsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa5\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfc\x01\n" +
 	"\bResource\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -1642,7 +3680,9 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"generation\x12\x18\n" +
 	"\adestroy\x18\x03 \x01(\bR\adestroy\x12\x16\n" +
 	"\x06layers\x18\x04 \x03(\tR\x06layers\x123\n" +
-	"\avolumes\x18\x05 \x03(\v2\x19.holdfast.agent.v1.VolumeR\avolumes\"\xa1\x01\n" +
+	"\avolumes\x18\x05 \x03(\v2\x19.holdfast.agent.v1.VolumeR\avolumes\x129\n" +
+	"\tsnapshots\x18\x06 \x03(\v2\x1b.holdfast.agent.v1.SnapshotR\tsnapshots\x12\x1a\n" +
+	"\binactive\x18\a \x01(\bR\binactive\"\xb7\x02\n" +
 	"\x06Volume\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x12\n" +
@@ -1650,20 +3690,47 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\n" +
 	"filesystem\x18\x04 \x01(\v2\x1d.holdfast.agent.v1.FilesystemR\n" +
 	"filesystem\x12\x18\n" +
-	"\adestroy\x18\x05 \x01(\bR\adestroy\"A\n" +
+	"\adestroy\x18\x05 \x01(\bR\adestroy\x121\n" +
+	"\x06source\x18\x06 \x01(\v2\x19.holdfast.agent.v1.SourceR\x06source\x128\n" +
+	"\troll_back\x18\a \x01(\v2\x1b.holdfast.agent.v1.RollBackR\brollBack\x12'\n" +
+	"\x0fgrow_filesystem\x18\b \x01(\bR\x0egrowFilesystem\"X\n" +
+	"\x06Source\x12\x1a\n" +
+	"\bresource\x18\x01 \x01(\tR\bresource\x12\x16\n" +
+	"\x06volume\x18\x02 \x01(\x05R\x06volume\x12\x1a\n" +
+	"\bsnapshot\x18\x03 \x01(\tR\bsnapshot\"<\n" +
+	"\bRollBack\x12\x1a\n" +
+	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\"\x8b\x01\n" +
+	"\bSnapshot\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\adestroy\x18\x02 \x01(\bR\adestroy\x12;\n" +
+	"\avolumes\x18\x03 \x03(\v2!.holdfast.agent.v1.SnapshotVolumeR\avolumes\x12\x14\n" +
+	"\x05taken\x18\x04 \x01(\bR\x05taken\"<\n" +
+	"\x0eSnapshotVolume\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\"A\n" +
 	"\n" +
 	"Filesystem\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x1f\n" +
 	"\vmkfs_params\x18\x02 \x01(\tR\n" +
-	"mkfsParams\"\xcd\x01\n" +
+	"mkfsParams\"\xb2\x02\n" +
 	"\rReportRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12?\n" +
 	"\tresources\x18\x03 \x03(\v2!.holdfast.agent.v1.ResourceStatusR\tresources\x123\n" +
 	"\x05pools\x18\x04 \x03(\v2\x1d.holdfast.agent.v1.PoolStatusR\x05pools\x12\x18\n" +
-	"\aapplied\x18\x05 \x01(\tR\aapplied\"6\n" +
+	"\aapplied\x18\x05 \x01(\tR\aapplied\x120\n" +
+	"\x04jobs\x18\x06 \x03(\v2\x1c.holdfast.agent.v1.JobStatusR\x04jobs\x121\n" +
+	"\x04host\x18\a \x01(\v2\x1d.holdfast.agent.v1.HostStatusR\x04host\"\x8c\x01\n" +
+	"\n" +
+	"HostStatus\x12\x1f\n" +
+	"\vtaken_ports\x18\x01 \x03(\rR\n" +
+	"takenPorts\x12!\n" +
+	"\ftaken_minors\x18\x02 \x03(\rR\vtakenMinors\x12:\n" +
+	"\n" +
+	"held_pools\x18\x03 \x03(\v2\x1b.holdfast.agent.v1.HeldPoolR\theldPools\"6\n" +
 	"\vReportReply\x12'\n" +
-	"\x0funknown_session\x18\x01 \x01(\bR\x0eunknownSession\"\xc7\x02\n" +
+	"\x0funknown_session\x18\x01 \x01(\bR\x0eunknownSession\"\xe8\x03\n" +
 	"\x0eResourceStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -1671,14 +3738,17 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"generation\x12=\n" +
 	"\x05state\x18\x03 \x01(\x0e2'.holdfast.agent.v1.ResourceStatus.StateR\x05state\x129\n" +
 	"\avolumes\x18\x04 \x03(\v2\x1f.holdfast.agent.v1.VolumeStatusR\avolumes\x124\n" +
-	"\afailure\x18\x05 \x01(\v2\x1a.holdfast.agent.v1.FailureR\afailure\"Q\n" +
+	"\afailure\x18\x05 \x01(\v2\x1a.holdfast.agent.v1.FailureR\afailure\x12?\n" +
+	"\tsnapshots\x18\x06 \x03(\v2!.holdfast.agent.v1.SnapshotStatusR\tsnapshots\x12+\n" +
+	"\x04work\x18\a \x03(\v2\x17.holdfast.agent.v1.WorkR\x04work\x121\n" +
+	"\x04drbd\x18\b \x01(\v2\x1d.holdfast.agent.v1.DrbdStatusR\x04drbd\"Q\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aWORKING\x10\x01\x12\t\n" +
 	"\x05READY\x10\x02\x12\n" +
 	"\n" +
 	"\x06FAILED\x10\x03\x12\r\n" +
-	"\tDESTROYED\x10\x04\"\xa3\x02\n" +
+	"\tDESTROYED\x10\x04\"\xfa\x02\n" +
 	"\fVolumeStatus\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x1f\n" +
 	"\vdevice_path\x18\x02 \x01(\tR\n" +
@@ -1689,11 +3759,69 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\x06in_use\x18\x06 \x01(\bH\x02R\x05inUse\x88\x01\x01\x12\x18\n" +
 	"\aholders\x18\a \x03(\tR\aholders\x12\x1d\n" +
 	"\n" +
-	"disk_state\x18\b \x01(\tR\tdiskStateB\t\n" +
+	"disk_state\x18\b \x01(\tR\tdiskState\x12\x1f\n" +
+	"\vrolled_back\x18\t \x01(\tR\n" +
+	"rolledBack\x12$\n" +
+	"\vresync_done\x18\n" +
+	" \x01(\x01H\x03R\n" +
+	"resyncDone\x88\x01\x01B\t\n" +
 	"\a_usableB\f\n" +
 	"\n" +
 	"_allocatedB\t\n" +
-	"\a_in_use\"\xb0\x02\n" +
+	"\a_in_useB\x0e\n" +
+	"\f_resync_done\"\xe7\x02\n" +
+	"\x0eSnapshotStatus\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12=\n" +
+	"\x05state\x18\x02 \x01(\x0e2'.holdfast.agent.v1.SnapshotStatus.StateR\x05state\x124\n" +
+	"\acreated\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x12A\n" +
+	"\avolumes\x18\x04 \x03(\v2'.holdfast.agent.v1.SnapshotVolumeStatusR\avolumes\x124\n" +
+	"\afailure\x18\x05 \x01(\v2\x1a.holdfast.agent.v1.FailureR\afailure\"S\n" +
+	"\x05State\x12\x15\n" +
+	"\x11STATE_UNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06TAKING\x10\x01\x12\f\n" +
+	"\bCOMPLETE\x10\x02\x12\n" +
+	"\n" +
+	"\x06FAILED\x10\x03\x12\r\n" +
+	"\tDESTROYED\x10\x04\"s\n" +
+	"\x14SnapshotVolumeStatus\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12!\n" +
+	"\tallocated\x18\x03 \x01(\x03H\x00R\tallocated\x88\x01\x01B\f\n" +
+	"\n" +
+	"_allocated\"\x92\x01\n" +
+	"\x04Work\x12\x12\n" +
+	"\x04what\x18\x01 \x01(\tR\x04what\x12\x16\n" +
+	"\x06volume\x18\x02 \x01(\x05R\x06volume\x12\x1a\n" +
+	"\bsnapshot\x18\x03 \x01(\tR\bsnapshot\x12\x12\n" +
+	"\x04done\x18\x04 \x01(\x03R\x04done\x12\x14\n" +
+	"\x05total\x18\x05 \x01(\x03R\x05total\x12\x18\n" +
+	"\awaiting\x18\x06 \x01(\bR\awaiting\"\xa3\x02\n" +
+	"\n" +
+	"DrbdStatus\x12\x12\n" +
+	"\x04role\x18\x01 \x01(\tR\x04role\x12$\n" +
+	"\vmay_promote\x18\x02 \x01(\bH\x00R\n" +
+	"mayPromote\x88\x01\x01\x12,\n" +
+	"\x0fpromotion_score\x18\x03 \x01(\x05H\x01R\x0epromotionScore\x88\x01\x01\x12\x1b\n" +
+	"\x06quorum\x18\x04 \x01(\bH\x02R\x06quorum\x88\x01\x01\x12C\n" +
+	"\vconnections\x18\x05 \x03(\v2!.holdfast.agent.v1.DrbdConnectionR\vconnections\x12\x1c\n" +
+	"\tsuspended\x18\x06 \x01(\bR\tsuspendedB\x0e\n" +
+	"\f_may_promoteB\x12\n" +
+	"\x10_promotion_scoreB\t\n" +
+	"\a_quorum\"\xf7\x02\n" +
+	"\x0eDrbdConnection\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x12\n" +
+	"\x04role\x18\x03 \x01(\tR\x04role\x12R\n" +
+	"\vdisk_states\x18\x04 \x03(\v21.holdfast.agent.v1.DrbdConnection.DiskStatesEntryR\n" +
+	"diskStates\x12T\n" +
+	"\vreplication\x18\x05 \x03(\v22.holdfast.agent.v1.DrbdConnection.ReplicationEntryR\vreplication\x1a=\n" +
+	"\x0fDiskStatesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
+	"\x10ReplicationEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb0\x02\n" +
 	"\aFailure\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\tR\x04step\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x129\n" +
@@ -1723,18 +3851,124 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\x05_freeB\f\n" +
 	"\n" +
 	"_allocatedB\x15\n" +
-	"\x13_assigned_allocated\"\xc2\x01\n" +
+	"\x13_assigned_allocated\"\xfb\x05\n" +
 	"\x03Ask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x128\n" +
 	"\n" +
 	"check_pool\x18\x02 \x01(\v2\x17.holdfast.agent.v1.PoolH\x00R\tcheckPool\x12\x1a\n" +
 	"\aholders\x18\x03 \x01(\tH\x00R\aholders\x12I\n" +
-	"\x0eremove_unknown\x18\x04 \x01(\v2 .holdfast.agent.v1.RemoveUnknownH\x00R\rremoveUnknownB\n" +
+	"\x0eremove_unknown\x18\x04 \x01(\v2 .holdfast.agent.v1.RemoveUnknownH\x00R\rremoveUnknown\x126\n" +
+	"\asuspend\x18\x05 \x01(\v2\x1a.holdfast.agent.v1.SuspendH\x00R\asuspend\x12\x18\n" +
+	"\x06resume\x18\x06 \x01(\tH\x00R\x06resume\x126\n" +
+	"\adevices\x18\a \x01(\v2\x1a.holdfast.agent.v1.DevicesH\x00R\adevices\x12I\n" +
+	"\x0ecreate_backend\x18\b \x01(\v2 .holdfast.agent.v1.CreateBackendH\x00R\rcreateBackend\x125\n" +
+	"\tstart_job\x18\t \x01(\v2\x16.holdfast.agent.v1.JobH\x00R\bstartJob\x12\x1f\n" +
 	"\n" +
-	"\bquestion\"=\n" +
+	"cancel_job\x18\n" +
+	" \x01(\tH\x00R\tcancelJob\x12\x1f\n" +
+	"\n" +
+	"forget_job\x18\v \x01(\tH\x00R\tforgetJob\x12#\n" +
+	"\finspect_pool\x18\f \x01(\tH\x00R\vinspectPool\x12C\n" +
+	"\facquire_hold\x18\r \x01(\v2\x1e.holdfast.agent.v1.HoldRequestH\x00R\vacquireHold\x12C\n" +
+	"\frelease_hold\x18\x0e \x01(\v2\x1e.holdfast.agent.v1.HoldRequestH\x00R\vreleaseHold\x12:\n" +
+	"\tlog_level\x18\x0f \x01(\v2\x1b.holdfast.agent.v1.LogLevelH\x00R\blogLevelB\n" +
+	"\n" +
+	"\bquestion\"h\n" +
+	"\aSuspend\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
+	"\tresources\x18\x02 \x03(\tR\tresources\x12/\n" +
+	"\x05limit\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05limit\"\t\n" +
+	"\aDevices\"\x90\x01\n" +
+	"\x06Device\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x1e\n" +
+	"\n" +
+	"rotational\x18\x03 \x01(\bR\n" +
+	"rotational\x12\x14\n" +
+	"\x05model\x18\x04 \x01(\tR\x05model\x12\x16\n" +
+	"\x06serial\x18\x05 \x01(\tR\x06serial\x12\x10\n" +
+	"\x03wwn\x18\x06 \x01(\tR\x03wwn\"x\n" +
+	"\rCreateBackend\x12\x1a\n" +
+	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\adevices\x18\x03 \x03(\tR\adevices\x12\x1d\n" +
+	"\n" +
+	"raid_level\x18\x04 \x01(\tR\traidLevel\" \n" +
+	"\bLogLevel\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\tR\x05level\"\xb4\x02\n" +
+	"\x03Job\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12/\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\x1b.holdfast.agent.v1.Job.KindR\x04kind\x12-\n" +
+	"\x04from\x18\x03 \x01(\v2\x19.holdfast.agent.v1.JobEndR\x04from\x12)\n" +
+	"\x02to\x18\x04 \x01(\v2\x19.holdfast.agent.v1.JobEndR\x02to\x12\x10\n" +
+	"\x03url\x18\x05 \x01(\tR\x03url\x12\x1a\n" +
+	"\bchecksum\x18\x06 \x01(\tR\bchecksum\x12\x16\n" +
+	"\x06format\x18\a \x01(\tR\x06format\"L\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10KIND_UNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04COPY\x10\x01\x12\f\n" +
+	"\bDOWNLOAD\x10\x02\x12\n" +
+	"\n" +
+	"\x06EXPORT\x10\x03\x12\n" +
+	"\n" +
+	"\x06IMPORT\x10\x04\"\x80\x01\n" +
+	"\x06JobEnd\x12\x1a\n" +
+	"\bresource\x18\x01 \x01(\tR\bresource\x12\x16\n" +
+	"\x06volume\x18\x02 \x01(\x05R\x06volume\x12\x1a\n" +
+	"\bsnapshot\x18\x03 \x01(\tR\bsnapshot\x12\x12\n" +
+	"\x04pool\x18\x04 \x01(\tR\x04pool\x12\x12\n" +
+	"\x04path\x18\x05 \x01(\tR\x04path\"\xd0\x03\n" +
+	"\tJobStatus\x12(\n" +
+	"\x03job\x18\x01 \x01(\v2\x16.holdfast.agent.v1.JobR\x03job\x128\n" +
+	"\x05state\x18\x02 \x01(\x0e2\".holdfast.agent.v1.JobStatus.StateR\x05state\x12\x12\n" +
+	"\x04done\x18\x03 \x01(\x03R\x04done\x12\x14\n" +
+	"\x05total\x18\x04 \x01(\x03R\x05total\x12\x1a\n" +
+	"\bchecksum\x18\x05 \x01(\tR\bchecksum\x124\n" +
+	"\afailure\x18\x06 \x01(\v2\x1a.holdfast.agent.v1.FailureR\afailure\x124\n" +
+	"\acreated\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x120\n" +
+	"\x05ended\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05ended\x12\x1c\n" +
+	"\tforgotten\x18\t \x01(\bR\tforgotten\"]\n" +
+	"\x05State\x12\x15\n" +
+	"\x11STATE_UNSPECIFIED\x10\x00\x12\v\n" +
+	"\aWAITING\x10\x01\x12\v\n" +
+	"\aRUNNING\x10\x02\x12\b\n" +
+	"\x04DONE\x10\x03\x12\n" +
+	"\n" +
+	"\x06FAILED\x10\x04\x12\r\n" +
+	"\tCANCELLED\x10\x05\"f\n" +
+	"\vHoldRequest\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x16\n" +
+	"\x06holder\x18\x03 \x01(\tR\x06holder\x12\x1b\n" +
+	"\tread_only\x18\x04 \x01(\bR\breadOnly\"\xbb\x02\n" +
+	"\bHeldPool\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\tR\x06source\x12\x16\n" +
+	"\x06target\x18\x03 \x01(\tR\x06target\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x12\x18\n" +
+	"\aoptions\x18\x05 \x01(\tR\aoptions\x12\x1a\n" +
+	"\bidentity\x18\x06 \x01(\tR\bidentity\x12-\n" +
+	"\x05holds\x18\a \x03(\v2\x17.holdfast.agent.v1.HoldR\x05holds\x12\x1a\n" +
+	"\bblockers\x18\b \x03(\tR\bblockers\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\t \x01(\tR\tlastError\x125\n" +
+	"\bnext_try\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\anextTry\"\xaf\x02\n" +
+	"\x04Hold\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06holder\x18\x03 \x01(\tR\x06holder\x12\x1b\n" +
+	"\tread_only\x18\x04 \x01(\bR\breadOnly\x12\x18\n" +
+	"\asubpath\x18\x05 \x01(\tR\asubpath\x124\n" +
+	"\acreated\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x12\x18\n" +
+	"\awaiting\x18\a \x01(\bR\awaiting\x12\x18\n" +
+	"\aderived\x18\b \x01(\bR\aderived\x12\x16\n" +
+	"\x06broken\x18\t \x01(\tR\x06broken\x122\n" +
+	"\x06orphan\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x06orphan\"=\n" +
 	"\rRemoveUnknown\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x18\n" +
-	"\avolumes\x18\x02 \x03(\tR\avolumes\"\xea\x01\n" +
+	"\avolumes\x18\x02 \x03(\tR\avolumes\"\xbf\x03\n" +
 	"\rAnswerRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x0e\n" +
@@ -1742,7 +3976,13 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\afailure\x18\x04 \x01(\v2\x1a.holdfast.agent.v1.FailureR\afailure\x121\n" +
 	"\x04pool\x18\x05 \x01(\v2\x1d.holdfast.agent.v1.PoolStatusR\x04pool\x12\x18\n" +
 	"\aholders\x18\x06 \x03(\tR\aholders\x12\x18\n" +
-	"\aremoved\x18\a \x03(\tR\aremoved\"\r\n" +
+	"\aremoved\x18\a \x03(\tR\aremoved\x12\x18\n" +
+	"\awritten\x18\b \x03(\tR\awritten\x123\n" +
+	"\adevices\x18\t \x03(\v2\x19.holdfast.agent.v1.DeviceR\adevices\x12.\n" +
+	"\x03job\x18\n" +
+	" \x01(\v2\x1c.holdfast.agent.v1.JobStatusR\x03job\x128\n" +
+	"\theld_pool\x18\v \x01(\v2\x1b.holdfast.agent.v1.HeldPoolR\bheldPool\x12\x1a\n" +
+	"\bteardown\x18\f \x01(\tR\bteardown\"\r\n" +
 	"\vAnswerReply2\xe6\x01\n" +
 	"\x05Agent\x12E\n" +
 	"\aSession\x12\x18.holdfast.agent.v1.Hello\x1a\x1e.holdfast.agent.v1.Assignments0\x01\x12J\n" +
@@ -1764,72 +4004,138 @@ func file_agentpb_agent_proto_rawDescGZIP() []byte {
 	return file_agentpb_agent_proto_rawDescData
 }
 
-var file_agentpb_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_agentpb_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_agentpb_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_agentpb_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_agentpb_agent_proto_goTypes = []any{
 	(ResourceStatus_State)(0),     // 0: holdfast.agent.v1.ResourceStatus.State
-	(Failure_Reason)(0),           // 1: holdfast.agent.v1.Failure.Reason
-	(*JoinRequest)(nil),           // 2: holdfast.agent.v1.JoinRequest
-	(*RenewRequest)(nil),          // 3: holdfast.agent.v1.RenewRequest
-	(*Certified)(nil),             // 4: holdfast.agent.v1.Certified
-	(*Hello)(nil),                 // 5: holdfast.agent.v1.Hello
-	(*Assignments)(nil),           // 6: holdfast.agent.v1.Assignments
-	(*Pool)(nil),                  // 7: holdfast.agent.v1.Pool
-	(*Resource)(nil),              // 8: holdfast.agent.v1.Resource
-	(*Volume)(nil),                // 9: holdfast.agent.v1.Volume
-	(*Filesystem)(nil),            // 10: holdfast.agent.v1.Filesystem
-	(*ReportRequest)(nil),         // 11: holdfast.agent.v1.ReportRequest
-	(*ReportReply)(nil),           // 12: holdfast.agent.v1.ReportReply
-	(*ResourceStatus)(nil),        // 13: holdfast.agent.v1.ResourceStatus
-	(*VolumeStatus)(nil),          // 14: holdfast.agent.v1.VolumeStatus
-	(*Failure)(nil),               // 15: holdfast.agent.v1.Failure
-	(*PoolStatus)(nil),            // 16: holdfast.agent.v1.PoolStatus
-	(*Ask)(nil),                   // 17: holdfast.agent.v1.Ask
-	(*RemoveUnknown)(nil),         // 18: holdfast.agent.v1.RemoveUnknown
-	(*AnswerRequest)(nil),         // 19: holdfast.agent.v1.AnswerRequest
-	(*AnswerReply)(nil),           // 20: holdfast.agent.v1.AnswerReply
-	nil,                           // 21: holdfast.agent.v1.Hello.UnsupportedProvidersEntry
-	nil,                           // 22: holdfast.agent.v1.Hello.UnsupportedLayersEntry
-	nil,                           // 23: holdfast.agent.v1.Pool.PropsEntry
-	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(SnapshotStatus_State)(0),     // 1: holdfast.agent.v1.SnapshotStatus.State
+	(Failure_Reason)(0),           // 2: holdfast.agent.v1.Failure.Reason
+	(Job_Kind)(0),                 // 3: holdfast.agent.v1.Job.Kind
+	(JobStatus_State)(0),          // 4: holdfast.agent.v1.JobStatus.State
+	(*JoinRequest)(nil),           // 5: holdfast.agent.v1.JoinRequest
+	(*RenewRequest)(nil),          // 6: holdfast.agent.v1.RenewRequest
+	(*Certified)(nil),             // 7: holdfast.agent.v1.Certified
+	(*Hello)(nil),                 // 8: holdfast.agent.v1.Hello
+	(*Assignments)(nil),           // 9: holdfast.agent.v1.Assignments
+	(*Pool)(nil),                  // 10: holdfast.agent.v1.Pool
+	(*Resource)(nil),              // 11: holdfast.agent.v1.Resource
+	(*Volume)(nil),                // 12: holdfast.agent.v1.Volume
+	(*Source)(nil),                // 13: holdfast.agent.v1.Source
+	(*RollBack)(nil),              // 14: holdfast.agent.v1.RollBack
+	(*Snapshot)(nil),              // 15: holdfast.agent.v1.Snapshot
+	(*SnapshotVolume)(nil),        // 16: holdfast.agent.v1.SnapshotVolume
+	(*Filesystem)(nil),            // 17: holdfast.agent.v1.Filesystem
+	(*ReportRequest)(nil),         // 18: holdfast.agent.v1.ReportRequest
+	(*HostStatus)(nil),            // 19: holdfast.agent.v1.HostStatus
+	(*ReportReply)(nil),           // 20: holdfast.agent.v1.ReportReply
+	(*ResourceStatus)(nil),        // 21: holdfast.agent.v1.ResourceStatus
+	(*VolumeStatus)(nil),          // 22: holdfast.agent.v1.VolumeStatus
+	(*SnapshotStatus)(nil),        // 23: holdfast.agent.v1.SnapshotStatus
+	(*SnapshotVolumeStatus)(nil),  // 24: holdfast.agent.v1.SnapshotVolumeStatus
+	(*Work)(nil),                  // 25: holdfast.agent.v1.Work
+	(*DrbdStatus)(nil),            // 26: holdfast.agent.v1.DrbdStatus
+	(*DrbdConnection)(nil),        // 27: holdfast.agent.v1.DrbdConnection
+	(*Failure)(nil),               // 28: holdfast.agent.v1.Failure
+	(*PoolStatus)(nil),            // 29: holdfast.agent.v1.PoolStatus
+	(*Ask)(nil),                   // 30: holdfast.agent.v1.Ask
+	(*Suspend)(nil),               // 31: holdfast.agent.v1.Suspend
+	(*Devices)(nil),               // 32: holdfast.agent.v1.Devices
+	(*Device)(nil),                // 33: holdfast.agent.v1.Device
+	(*CreateBackend)(nil),         // 34: holdfast.agent.v1.CreateBackend
+	(*LogLevel)(nil),              // 35: holdfast.agent.v1.LogLevel
+	(*Job)(nil),                   // 36: holdfast.agent.v1.Job
+	(*JobEnd)(nil),                // 37: holdfast.agent.v1.JobEnd
+	(*JobStatus)(nil),             // 38: holdfast.agent.v1.JobStatus
+	(*HoldRequest)(nil),           // 39: holdfast.agent.v1.HoldRequest
+	(*HeldPool)(nil),              // 40: holdfast.agent.v1.HeldPool
+	(*Hold)(nil),                  // 41: holdfast.agent.v1.Hold
+	(*RemoveUnknown)(nil),         // 42: holdfast.agent.v1.RemoveUnknown
+	(*AnswerRequest)(nil),         // 43: holdfast.agent.v1.AnswerRequest
+	(*AnswerReply)(nil),           // 44: holdfast.agent.v1.AnswerReply
+	nil,                           // 45: holdfast.agent.v1.Hello.UnsupportedProvidersEntry
+	nil,                           // 46: holdfast.agent.v1.Hello.UnsupportedLayersEntry
+	nil,                           // 47: holdfast.agent.v1.Pool.PropsEntry
+	nil,                           // 48: holdfast.agent.v1.DrbdConnection.DiskStatesEntry
+	nil,                           // 49: holdfast.agent.v1.DrbdConnection.ReplicationEntry
+	(*durationpb.Duration)(nil),   // 50: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 51: google.protobuf.Timestamp
 }
 var file_agentpb_agent_proto_depIdxs = []int32{
-	21, // 0: holdfast.agent.v1.Hello.unsupported_providers:type_name -> holdfast.agent.v1.Hello.UnsupportedProvidersEntry
-	22, // 1: holdfast.agent.v1.Hello.unsupported_layers:type_name -> holdfast.agent.v1.Hello.UnsupportedLayersEntry
-	7,  // 2: holdfast.agent.v1.Assignments.pools:type_name -> holdfast.agent.v1.Pool
-	8,  // 3: holdfast.agent.v1.Assignments.resources:type_name -> holdfast.agent.v1.Resource
-	17, // 4: holdfast.agent.v1.Assignments.asks:type_name -> holdfast.agent.v1.Ask
-	24, // 5: holdfast.agent.v1.Assignments.heartbeat:type_name -> google.protobuf.Duration
-	23, // 6: holdfast.agent.v1.Pool.props:type_name -> holdfast.agent.v1.Pool.PropsEntry
-	9,  // 7: holdfast.agent.v1.Resource.volumes:type_name -> holdfast.agent.v1.Volume
-	10, // 8: holdfast.agent.v1.Volume.filesystem:type_name -> holdfast.agent.v1.Filesystem
-	13, // 9: holdfast.agent.v1.ReportRequest.resources:type_name -> holdfast.agent.v1.ResourceStatus
-	16, // 10: holdfast.agent.v1.ReportRequest.pools:type_name -> holdfast.agent.v1.PoolStatus
-	0,  // 11: holdfast.agent.v1.ResourceStatus.state:type_name -> holdfast.agent.v1.ResourceStatus.State
-	14, // 12: holdfast.agent.v1.ResourceStatus.volumes:type_name -> holdfast.agent.v1.VolumeStatus
-	15, // 13: holdfast.agent.v1.ResourceStatus.failure:type_name -> holdfast.agent.v1.Failure
-	1,  // 14: holdfast.agent.v1.Failure.reason:type_name -> holdfast.agent.v1.Failure.Reason
-	25, // 15: holdfast.agent.v1.Failure.next_try:type_name -> google.protobuf.Timestamp
-	7,  // 16: holdfast.agent.v1.Ask.check_pool:type_name -> holdfast.agent.v1.Pool
-	18, // 17: holdfast.agent.v1.Ask.remove_unknown:type_name -> holdfast.agent.v1.RemoveUnknown
-	15, // 18: holdfast.agent.v1.AnswerRequest.failure:type_name -> holdfast.agent.v1.Failure
-	16, // 19: holdfast.agent.v1.AnswerRequest.pool:type_name -> holdfast.agent.v1.PoolStatus
-	5,  // 20: holdfast.agent.v1.Agent.Session:input_type -> holdfast.agent.v1.Hello
-	11, // 21: holdfast.agent.v1.Agent.Report:input_type -> holdfast.agent.v1.ReportRequest
-	19, // 22: holdfast.agent.v1.Agent.Answer:input_type -> holdfast.agent.v1.AnswerRequest
-	2,  // 23: holdfast.agent.v1.Identity.Join:input_type -> holdfast.agent.v1.JoinRequest
-	3,  // 24: holdfast.agent.v1.Identity.Renew:input_type -> holdfast.agent.v1.RenewRequest
-	6,  // 25: holdfast.agent.v1.Agent.Session:output_type -> holdfast.agent.v1.Assignments
-	12, // 26: holdfast.agent.v1.Agent.Report:output_type -> holdfast.agent.v1.ReportReply
-	20, // 27: holdfast.agent.v1.Agent.Answer:output_type -> holdfast.agent.v1.AnswerReply
-	4,  // 28: holdfast.agent.v1.Identity.Join:output_type -> holdfast.agent.v1.Certified
-	4,  // 29: holdfast.agent.v1.Identity.Renew:output_type -> holdfast.agent.v1.Certified
-	25, // [25:30] is the sub-list for method output_type
-	20, // [20:25] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	45, // 0: holdfast.agent.v1.Hello.unsupported_providers:type_name -> holdfast.agent.v1.Hello.UnsupportedProvidersEntry
+	46, // 1: holdfast.agent.v1.Hello.unsupported_layers:type_name -> holdfast.agent.v1.Hello.UnsupportedLayersEntry
+	10, // 2: holdfast.agent.v1.Assignments.pools:type_name -> holdfast.agent.v1.Pool
+	11, // 3: holdfast.agent.v1.Assignments.resources:type_name -> holdfast.agent.v1.Resource
+	30, // 4: holdfast.agent.v1.Assignments.asks:type_name -> holdfast.agent.v1.Ask
+	50, // 5: holdfast.agent.v1.Assignments.heartbeat:type_name -> google.protobuf.Duration
+	47, // 6: holdfast.agent.v1.Pool.props:type_name -> holdfast.agent.v1.Pool.PropsEntry
+	12, // 7: holdfast.agent.v1.Resource.volumes:type_name -> holdfast.agent.v1.Volume
+	15, // 8: holdfast.agent.v1.Resource.snapshots:type_name -> holdfast.agent.v1.Snapshot
+	17, // 9: holdfast.agent.v1.Volume.filesystem:type_name -> holdfast.agent.v1.Filesystem
+	13, // 10: holdfast.agent.v1.Volume.source:type_name -> holdfast.agent.v1.Source
+	14, // 11: holdfast.agent.v1.Volume.roll_back:type_name -> holdfast.agent.v1.RollBack
+	16, // 12: holdfast.agent.v1.Snapshot.volumes:type_name -> holdfast.agent.v1.SnapshotVolume
+	21, // 13: holdfast.agent.v1.ReportRequest.resources:type_name -> holdfast.agent.v1.ResourceStatus
+	29, // 14: holdfast.agent.v1.ReportRequest.pools:type_name -> holdfast.agent.v1.PoolStatus
+	38, // 15: holdfast.agent.v1.ReportRequest.jobs:type_name -> holdfast.agent.v1.JobStatus
+	19, // 16: holdfast.agent.v1.ReportRequest.host:type_name -> holdfast.agent.v1.HostStatus
+	40, // 17: holdfast.agent.v1.HostStatus.held_pools:type_name -> holdfast.agent.v1.HeldPool
+	0,  // 18: holdfast.agent.v1.ResourceStatus.state:type_name -> holdfast.agent.v1.ResourceStatus.State
+	22, // 19: holdfast.agent.v1.ResourceStatus.volumes:type_name -> holdfast.agent.v1.VolumeStatus
+	28, // 20: holdfast.agent.v1.ResourceStatus.failure:type_name -> holdfast.agent.v1.Failure
+	23, // 21: holdfast.agent.v1.ResourceStatus.snapshots:type_name -> holdfast.agent.v1.SnapshotStatus
+	25, // 22: holdfast.agent.v1.ResourceStatus.work:type_name -> holdfast.agent.v1.Work
+	26, // 23: holdfast.agent.v1.ResourceStatus.drbd:type_name -> holdfast.agent.v1.DrbdStatus
+	1,  // 24: holdfast.agent.v1.SnapshotStatus.state:type_name -> holdfast.agent.v1.SnapshotStatus.State
+	51, // 25: holdfast.agent.v1.SnapshotStatus.created:type_name -> google.protobuf.Timestamp
+	24, // 26: holdfast.agent.v1.SnapshotStatus.volumes:type_name -> holdfast.agent.v1.SnapshotVolumeStatus
+	28, // 27: holdfast.agent.v1.SnapshotStatus.failure:type_name -> holdfast.agent.v1.Failure
+	27, // 28: holdfast.agent.v1.DrbdStatus.connections:type_name -> holdfast.agent.v1.DrbdConnection
+	48, // 29: holdfast.agent.v1.DrbdConnection.disk_states:type_name -> holdfast.agent.v1.DrbdConnection.DiskStatesEntry
+	49, // 30: holdfast.agent.v1.DrbdConnection.replication:type_name -> holdfast.agent.v1.DrbdConnection.ReplicationEntry
+	2,  // 31: holdfast.agent.v1.Failure.reason:type_name -> holdfast.agent.v1.Failure.Reason
+	51, // 32: holdfast.agent.v1.Failure.next_try:type_name -> google.protobuf.Timestamp
+	10, // 33: holdfast.agent.v1.Ask.check_pool:type_name -> holdfast.agent.v1.Pool
+	42, // 34: holdfast.agent.v1.Ask.remove_unknown:type_name -> holdfast.agent.v1.RemoveUnknown
+	31, // 35: holdfast.agent.v1.Ask.suspend:type_name -> holdfast.agent.v1.Suspend
+	32, // 36: holdfast.agent.v1.Ask.devices:type_name -> holdfast.agent.v1.Devices
+	34, // 37: holdfast.agent.v1.Ask.create_backend:type_name -> holdfast.agent.v1.CreateBackend
+	36, // 38: holdfast.agent.v1.Ask.start_job:type_name -> holdfast.agent.v1.Job
+	39, // 39: holdfast.agent.v1.Ask.acquire_hold:type_name -> holdfast.agent.v1.HoldRequest
+	39, // 40: holdfast.agent.v1.Ask.release_hold:type_name -> holdfast.agent.v1.HoldRequest
+	35, // 41: holdfast.agent.v1.Ask.log_level:type_name -> holdfast.agent.v1.LogLevel
+	50, // 42: holdfast.agent.v1.Suspend.limit:type_name -> google.protobuf.Duration
+	3,  // 43: holdfast.agent.v1.Job.kind:type_name -> holdfast.agent.v1.Job.Kind
+	37, // 44: holdfast.agent.v1.Job.from:type_name -> holdfast.agent.v1.JobEnd
+	37, // 45: holdfast.agent.v1.Job.to:type_name -> holdfast.agent.v1.JobEnd
+	36, // 46: holdfast.agent.v1.JobStatus.job:type_name -> holdfast.agent.v1.Job
+	4,  // 47: holdfast.agent.v1.JobStatus.state:type_name -> holdfast.agent.v1.JobStatus.State
+	28, // 48: holdfast.agent.v1.JobStatus.failure:type_name -> holdfast.agent.v1.Failure
+	51, // 49: holdfast.agent.v1.JobStatus.created:type_name -> google.protobuf.Timestamp
+	51, // 50: holdfast.agent.v1.JobStatus.ended:type_name -> google.protobuf.Timestamp
+	41, // 51: holdfast.agent.v1.HeldPool.holds:type_name -> holdfast.agent.v1.Hold
+	51, // 52: holdfast.agent.v1.HeldPool.next_try:type_name -> google.protobuf.Timestamp
+	51, // 53: holdfast.agent.v1.Hold.created:type_name -> google.protobuf.Timestamp
+	51, // 54: holdfast.agent.v1.Hold.orphan:type_name -> google.protobuf.Timestamp
+	28, // 55: holdfast.agent.v1.AnswerRequest.failure:type_name -> holdfast.agent.v1.Failure
+	29, // 56: holdfast.agent.v1.AnswerRequest.pool:type_name -> holdfast.agent.v1.PoolStatus
+	33, // 57: holdfast.agent.v1.AnswerRequest.devices:type_name -> holdfast.agent.v1.Device
+	38, // 58: holdfast.agent.v1.AnswerRequest.job:type_name -> holdfast.agent.v1.JobStatus
+	40, // 59: holdfast.agent.v1.AnswerRequest.held_pool:type_name -> holdfast.agent.v1.HeldPool
+	8,  // 60: holdfast.agent.v1.Agent.Session:input_type -> holdfast.agent.v1.Hello
+	18, // 61: holdfast.agent.v1.Agent.Report:input_type -> holdfast.agent.v1.ReportRequest
+	43, // 62: holdfast.agent.v1.Agent.Answer:input_type -> holdfast.agent.v1.AnswerRequest
+	5,  // 63: holdfast.agent.v1.Identity.Join:input_type -> holdfast.agent.v1.JoinRequest
+	6,  // 64: holdfast.agent.v1.Identity.Renew:input_type -> holdfast.agent.v1.RenewRequest
+	9,  // 65: holdfast.agent.v1.Agent.Session:output_type -> holdfast.agent.v1.Assignments
+	20, // 66: holdfast.agent.v1.Agent.Report:output_type -> holdfast.agent.v1.ReportReply
+	44, // 67: holdfast.agent.v1.Agent.Answer:output_type -> holdfast.agent.v1.AnswerReply
+	7,  // 68: holdfast.agent.v1.Identity.Join:output_type -> holdfast.agent.v1.Certified
+	7,  // 69: holdfast.agent.v1.Identity.Renew:output_type -> holdfast.agent.v1.Certified
+	65, // [65:70] is the sub-list for method output_type
+	60, // [60:65] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_agentpb_agent_proto_init() }
@@ -1837,20 +4143,33 @@ func file_agentpb_agent_proto_init() {
 	if File_agentpb_agent_proto != nil {
 		return
 	}
-	file_agentpb_agent_proto_msgTypes[12].OneofWrappers = []any{}
-	file_agentpb_agent_proto_msgTypes[14].OneofWrappers = []any{}
-	file_agentpb_agent_proto_msgTypes[15].OneofWrappers = []any{
+	file_agentpb_agent_proto_msgTypes[17].OneofWrappers = []any{}
+	file_agentpb_agent_proto_msgTypes[19].OneofWrappers = []any{}
+	file_agentpb_agent_proto_msgTypes[21].OneofWrappers = []any{}
+	file_agentpb_agent_proto_msgTypes[24].OneofWrappers = []any{}
+	file_agentpb_agent_proto_msgTypes[25].OneofWrappers = []any{
 		(*Ask_CheckPool)(nil),
 		(*Ask_Holders)(nil),
 		(*Ask_RemoveUnknown)(nil),
+		(*Ask_Suspend)(nil),
+		(*Ask_Resume)(nil),
+		(*Ask_Devices)(nil),
+		(*Ask_CreateBackend)(nil),
+		(*Ask_StartJob)(nil),
+		(*Ask_CancelJob)(nil),
+		(*Ask_ForgetJob)(nil),
+		(*Ask_InspectPool)(nil),
+		(*Ask_AcquireHold)(nil),
+		(*Ask_ReleaseHold)(nil),
+		(*Ask_LogLevel)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agentpb_agent_proto_rawDesc), len(file_agentpb_agent_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   22,
+			NumEnums:      5,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
