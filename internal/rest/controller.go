@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"github.com/holdfast-storage/holdfast/internal/model"
-	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/store"
 	"github.com/holdfast-storage/holdfast/internal/wire"
@@ -36,37 +35,6 @@ func (s *Server) changeSettings(q *request, c model.PropsChange) (wire.RcList, e
 		return nil, err
 	}
 	return q.with(done(q.route.success(), "", "controller properties changed"), notices), nil
-}
-
-// propsInfo makes the read of the properties that may be set at a scope.
-func propsInfo(scope props.Scope) reader {
-	return func(*Server, *request) (body, error) { return value{describe(scope)}, nil }
-}
-
-func describe(scope props.Scope) wire.PropsInfoMap {
-	out := make(wire.PropsInfoMap)
-	for info := range props.All(scope) {
-		if !info.Internal {
-			out[info.Key] = wire.PropsInfo{
-				Info: info.Text, PropType: info.Type.String(), Value: info.Allowed(), Dflt: info.Default, Unit: info.Unit,
-			}
-		}
-	}
-	return out
-}
-
-// allPropsInfo describes the properties of every kind of object, under the names that the API has for them.
-func (s *Server) allPropsInfo(*request) (body, error) {
-	out := make(wire.PropsInfoAll)
-	for name, scope := range map[string]props.Scope{
-		"controller": props.Controller, "node": props.Node, "storagepool": props.Pool, "resource-group": props.Group,
-		"volume-group": props.VolumeGroup, "resource-definition": props.Definition, "volume-definition": props.VolumeDefinition,
-		"resource": props.Resource, "volume": props.Volume, "node-connection": props.NodeConnection,
-		"resource-connection": props.ResourceConnection,
-	} {
-		out[name] = describe(scope)
-	}
-	return value{out}, nil
 }
 
 // count makes the read of how many rows there are.

@@ -6,7 +6,6 @@ package rest
 import (
 	"slices"
 
-	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/wire"
 )
@@ -60,14 +59,4 @@ func (s *Server) deletePoolDefinition(q *request) (wire.RcList, error) {
 		return nil, err
 	}
 	return wire.RcList{done(wire.Deleted, "", "storage pool definition %s deleted", name)}, nil
-}
-
-// poolDefinitionInfo describes what may be set for all pools of a name: what may be set for one, but for where its volumes
-// lie.
-func (s *Server) poolDefinitionInfo(*request) (body, error) {
-	info := describe(props.Pool)
-	for _, key := range props.BackendKeys() {
-		delete(info, key)
-	}
-	return value{info}, nil
 }

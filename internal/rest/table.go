@@ -183,7 +183,7 @@ func definitionRoutes() []Route {
 		get(volumes+"/properties/info", Rare, wire.ObjVlmDfn, propsInfo(props.VolumeDefinition)),
 
 		planned("PUT", proxy, Rare),
-		none(proxy+"/properties/info", Rare, wire.PropsInfoMap{}),
+		empty(get(proxy+"/properties/info", Rare, wire.ObjRscDfn, noPropsInfo)),
 		planned("POST", proxy+"/enable/{node_a}/{node_b}", Rare),
 		planned("POST", proxy+"/disable/{node_a}/{node_b}", Rare),
 	}

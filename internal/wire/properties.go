@@ -38,6 +38,7 @@ type EffectiveProperties map[string]EffectiveProperty
 
 // PropsInfo describes a known property: what it means and which values it takes.
 type PropsInfo struct {
+	Key      string `json:"key,omitempty"` // in a list; a map has it already
 	Info     string `json:"info,omitempty"`
 	PropType string `json:"prop_type,omitempty"`
 	Value    string `json:"value,omitempty"` // a pattern or the list of allowed values
