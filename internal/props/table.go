@@ -18,6 +18,7 @@ func clusterTable() []Info {
 		{Key: "CopyAllSnaps", Type: TrueFalse, Default: "false", Scopes: Controller | definitions, Text: "Whether a new replica gets the snapshots of the others."},
 		{Key: "CopyAllSnapsOnEvacuate", Type: TrueFalse, Default: "true", Scopes: Controller | Node, Text: "Whether snapshots leave an evacuated node together with its replicas."},
 		{Key: "Encryption/Passphrase", Type: Free, Scopes: VolumeDefinition, Secret: true, Text: "The passphrase of an encrypted volume, when its owner gives one."},
+		{Key: "FileSystem/AutoGrow", Type: TrueFalse, Default: "false", Scopes: Controller | anyDefinition, Text: "Whether a file system that is mounted on the host grows with its volume."},
 		{Key: "FileSystem/Group", Type: String, Scopes: anyDefinition | Resource, Text: "The group that owns the root of a new file system."},
 		{Key: "FileSystem/MkfsParams", Type: String, Scopes: anyDefinition | Resource, Text: "Options for making the file system."},
 		{Key: "FileSystem/Type", Type: Enum, Values: []string{"ext4", "xfs"}, Scopes: anyDefinition | Resource, Text: "The file system that a new volume is formatted with, once."},

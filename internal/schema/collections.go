@@ -59,21 +59,16 @@ var (
 		store.ChildOf(VolumeDefinitions, volumeDefinitionsOf),
 		store.ChildOf(Pools, poolsOf),
 		store.ChildOf(SnapshotReplicas, sourcesOf),
+		store.ChildOf(Snapshots, sourceSnapshotsOf),
 		store.Closing(func(r *Resource) bool { return r.Deleting }))
 
-	Snapshots = store.Define("snapshot",
-		func(s *Snapshot) model.SnapshotID {
-			return model.SnapshotID{Definition: s.Definition, Snapshot: s.Name.Key()}
-		},
+	Snapshots = store.Define("snapshot", (*Snapshot).ID,
 		store.ChildOf(Definitions, func(s *Snapshot) []model.DefinitionKey {
 			return []model.DefinitionKey{s.Definition}
 		}),
 		store.Closing(func(s *Snapshot) bool { return s.Deleting }))
 
-	SnapshotReplicas = store.Define("snapshot-replica",
-		func(s *SnapshotReplica) model.SnapshotReplicaID {
-			return model.SnapshotReplicaID{Definition: s.Definition, Snapshot: s.Snapshot, Node: s.Node}
-		},
+	SnapshotReplicas = store.Define("snapshot-replica", (*SnapshotReplica).ID,
 		store.ChildOf(Snapshots, func(s *SnapshotReplica) []model.SnapshotID {
 			return []model.SnapshotID{{Definition: s.Definition, Snapshot: s.Snapshot}}
 		}),
@@ -124,12 +119,25 @@ func poolsOf(r *Resource) []model.PoolID {
 	return ids
 }
 
+// sourcesOf returns the snapshots, on the replica's own node, that its volumes are being made
+// from or rolled back to.
 func sourcesOf(r *Resource) []model.SnapshotReplicaID {
 	var ids []model.SnapshotReplicaID
 	for _, v := range r.Volumes {
 		if v.Source != nil {
 			ids = append(ids, *v.Source)
 		}
+		if v.RollBack != nil {
+			ids = append(ids, model.SnapshotReplicaID{Definition: r.Definition, Snapshot: v.RollBack.Snapshot, Node: r.Node})
+		}
+	}
+	return ids
+}
+
+func sourceSnapshotsOf(r *Resource) []model.SnapshotID {
+	var ids []model.SnapshotID
+	for _, id := range sourcesOf(r) {
+		ids = append(ids, model.SnapshotID{Definition: id.Definition, Snapshot: id.Snapshot})
 	}
 	return ids
 }

@@ -11,7 +11,8 @@
 //	definition                    -> group
 //	volume definition             -> definition
 //	resource                      -> definition, node
-//	resource's volumes            -> volume definition, pool, source snapshot
+//	resource's volumes            -> volume definition, pool; while they are made from one or
+//	                                 rolled back to one: snapshot replica, snapshot
 //	snapshot                      -> definition
 //	snapshot replica              -> snapshot, node
 //	snapshot replica's volumes    -> pool

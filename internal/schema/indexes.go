@@ -60,6 +60,22 @@ var (
 	SnapshotReplicasByNode = store.By(SnapshotReplicas, "snapshots by node",
 		func(s *SnapshotReplica) []model.NodeKey { return []model.NodeKey{s.Node} })
 
+	// ResourcesBySource finds what is being made from a snapshot on a node, or rolled back to it.
+	ResourcesBySource = store.By(Resources, "resources by source", sourcesOf)
+
+	// SnapshotsByRequest finds the snapshots that were asked for together.
+	SnapshotsByRequest = store.By(Snapshots, "snapshots by request",
+		func(s *Snapshot) []string { return []string{s.Request} })
+
+	// SnapshotsDeleting finds the snapshots that are to go.
+	SnapshotsDeleting = store.By(Snapshots, "snapshots deleting",
+		func(s *Snapshot) []bool {
+			if s.Deleting {
+				return []bool{true}
+			}
+			return nil
+		})
+
 	// NodesLeaving finds the nodes that take nothing new.
 	NodesLeaving = store.By(Nodes, "leaving",
 		func(n *Node) []bool {
@@ -157,6 +173,12 @@ func ResourcesOf(r store.Reader, d model.DefinitionKey) iter.Seq[Resource] {
 func SnapshotsOf(r store.Reader, d model.DefinitionKey) iter.Seq[Snapshot] {
 	return until(Snapshots.From(r, model.SnapshotID{Definition: d}),
 		func(s *Snapshot) bool { return s.Definition == d })
+}
+
+// SnapshotReplicasOf yields the parts of a snapshot by node.
+func SnapshotReplicasOf(r store.Reader, id model.SnapshotID) iter.Seq[SnapshotReplica] {
+	return until(SnapshotReplicas.From(r, model.SnapshotReplicaID{Definition: id.Definition, Snapshot: id.Snapshot}),
+		func(s *SnapshotReplica) bool { return s.Definition == id.Definition && s.Snapshot == id.Snapshot })
 }
 
 // until ends seq before the first row that is not in.

@@ -28,6 +28,13 @@ const (
 	EvacuateNode JobKind = "evacuate-node"
 	// LoseNode forgets a node with all that lies on it.
 	LoseNode JobKind = "lose-node"
+	// TakeSnapshots takes the snapshots of one request, all or none; of the request.
+	TakeSnapshots JobKind = "take-snapshots"
+	// CloneDefinition fills a clone; of the clone.
+	CloneDefinition JobKind = "clone-definition"
+	// MigrateDisk gives a node a disk of a definition, and takes the one of another node away
+	// when its data is there; of the resource that gets it, as definition/node.
+	MigrateDisk JobKind = "migrate-disk"
 )
 
 // JobState is how far a job came.
@@ -67,6 +74,8 @@ type JobSpec struct {
 	Filter  *model.Filter `json:"filter,omitempty"`  // of AdjustGroup, over that of the group
 	Targets []string      `json:"targets,omitempty"` // of EvacuateNode: the only nodes to go to
 	Avoid   []string      `json:"avoid,omitempty"`   // of EvacuateNode: nodes not to go to
+	From    model.NodeKey `json:"from,omitempty"`    // of MigrateDisk: the node that loses its disk
+	Pool    model.PoolKey `json:"pool,omitempty"`    // of MigrateDisk: where the disk goes
 }
 
 // JobTarget is a kind of work on an object.

@@ -92,6 +92,26 @@ type Definition struct {
 	Transport    string               `json:"transport,omitempty"`
 	Deleting     bool                 `json:"deleting,omitempty"` // goes when its last replica went
 	Retired      []RetiredNodeID      `json:"retired,omitempty"`  // by node id; written by resources
+	Clone        *Clone               `json:"clone,omitempty"`    // of one that was cloned; written by snapshots
+}
+
+// CloneState is how far a clone came.
+type CloneState string
+
+// The states of clones. What failed stays until it is deleted.
+const (
+	Cloning     CloneState = "cloning"
+	CloneDone   CloneState = "complete"
+	CloneFailed CloneState = "failed"
+)
+
+// Clone tells what a definition was cloned from. While it is Cloning, a job sees to it, and the
+// hidden snapshot that it is made from exists or is still to be taken.
+type Clone struct {
+	Source   model.DefinitionName `json:"source"`
+	Snapshot model.SnapshotKey    `json:"snapshot"` // of the source, hidden; it goes when the clone has ended
+	State    CloneState           `json:"state"`
+	Problem  string               `json:"problem,omitempty"` // why it failed
 }
 
 // RetiredNodeID is the node id of a replica that is gone. Peers remember it until they have
@@ -136,6 +156,9 @@ type Resource struct {
 	Volumes    []Volume            `json:"volumes,omitempty"`     // by number
 	Deleting   bool                `json:"deleting,omitempty"`    // the row goes when the node said that nothing is left
 	ReplacedBy model.NodeKey       `json:"replaced_by,omitempty"` // on a node that leaves: where its replacement was put
+	Inactive   bool                `json:"inactive,omitempty"`    // its data stays, and nobody can use it: it has no devices
+	Adding     bool                `json:"adding,omitempty"`      // it is getting a disk, until its node said that it has it
+	Becomes    ResourceKind        `json:"becomes,omitempty"`     // what it is once its volumes, which are Deleting, are gone
 }
 
 // ID returns the key of the row.
@@ -150,21 +173,34 @@ type Volume struct {
 	Pool     model.PoolKey            `json:"pool"`
 	Size     int64                    `json:"size,omitempty"` // bytes promised in the pool; 0 without storage
 	Props    model.Props              `json:"props,omitzero"`
-	Source   *model.SnapshotReplicaID `json:"source,omitempty"` // the snapshot that the backend needs for it
+	Source   *model.SnapshotReplicaID `json:"source,omitempty"`    // what it is made from, its volume of the same number; until it was ready once
+	RollBack *RollBack                `json:"roll_back,omitempty"` // until it is done
 	Deleting bool                     `json:"deleting,omitempty"`
+}
+
+// RollBack gives a volume the content of a snapshot of its own definition, once for each token.
+type RollBack struct {
+	Snapshot model.SnapshotKey `json:"snapshot"`
+	Token    string            `json:"token"`
 }
 
 // SnapshotState is how far a snapshot came.
 type SnapshotState string
 
-// The states of snapshots.
+// The states of snapshots and of their parts on nodes. A snapshot that failed has nothing left
+// on any node that does not go; its row stays until it is deleted or made anew.
 const (
-	SnapshotTaking SnapshotState = "taking"
-	SnapshotTaken  SnapshotState = "taken"
-	SnapshotFailed SnapshotState = "failed"
+	SnapshotPlanned SnapshotState = "planned" // of a part: its node is not told of it yet
+	SnapshotTaking  SnapshotState = "taking"
+	SnapshotTaken   SnapshotState = "taken"
+	SnapshotFailed  SnapshotState = "failed"  // a node could not
+	SnapshotCutOff  SnapshotState = "cut off" // a node or the controller went away meanwhile
 )
 
 // Snapshot is the state of a definition's volumes at one moment. Written by snapshots.
+//
+// One that is Deleting is an intent: its parts become Deleting as soon as nothing is being made
+// from them, and go on their nodes' word; the row goes with the last of them.
 type Snapshot struct {
 	Definition model.DefinitionKey        `json:"definition"`
 	Name       model.SnapshotName         `json:"name"`
@@ -172,8 +208,13 @@ type Snapshot struct {
 	Created    time.Time                  `json:"created"`
 	Props      model.Props                `json:"props,omitzero"`
 	Inherited  model.Props                `json:"inherited,omitzero"` // of the definition at that moment
+	Layers     []model.Layer              `json:"layers,omitempty"`   // of the definition at that moment
 	Volumes    []SnapshotVolumeDefinition `json:"volumes,omitempty"`
+	Request    string                     `json:"request"`          // id; those that were asked for together are taken at one moment, all or none
+	Hidden     bool                       `json:"hidden,omitempty"` // made for a clone; users neither see nor name it
+	Auto       bool                       `json:"auto,omitempty"`   // taken because of AutoSnapshot/RunEvery
 	State      SnapshotState              `json:"state"`
+	Problem    string                     `json:"problem,omitempty"` // why it failed
 	Deleting   bool                       `json:"deleting,omitempty"`
 }
 
@@ -182,18 +223,29 @@ type SnapshotVolumeDefinition struct {
 	Number model.VolumeNumber `json:"number"`
 	Size   int64              `json:"size"` // usable bytes
 	Props  model.Props        `json:"props,omitzero"`
+	Flags  []string           `json:"flags,omitempty"`
 }
 
-// SnapshotReplica is a snapshot on one node. Written by snapshots.
+// SnapshotReplica is a snapshot on one node. Written by snapshots. It needs no resource there
+// once it is taken: it outlives its replica.
+//
+// Its node is told of it unless it is planned: to take it, or, when it is taken, to keep it and
+// never to take another in its place, or, when it is Deleting, to destroy it.
 type SnapshotReplica struct {
 	Definition model.DefinitionKey `json:"definition"`
 	Snapshot   model.SnapshotKey   `json:"snapshot"`
 	Node       model.NodeKey       `json:"node"`
 	UUID       string              `json:"uuid"`
 	Created    time.Time           `json:"created"`
+	Taken      time.Time           `json:"taken,omitzero"` // when its last part was, by the clock of the node
 	State      SnapshotState       `json:"state"`
 	Volumes    []SnapshotVolume    `json:"volumes,omitempty"`
-	Deleting   bool                `json:"deleting,omitempty"`
+	Deleting   bool                `json:"deleting,omitempty"` // the row goes when the node said that nothing is left
+}
+
+// ID returns the key of the row.
+func (s *SnapshotReplica) ID() model.SnapshotReplicaID {
+	return model.SnapshotReplicaID{Definition: s.Definition, Snapshot: s.Snapshot, Node: s.Node}
 }
 
 // SnapshotVolume is where one volume of a snapshot lies.
@@ -201,6 +253,11 @@ type SnapshotVolume struct {
 	Number model.VolumeNumber `json:"number"`
 	UUID   string             `json:"uuid"`
 	Pool   model.PoolKey      `json:"pool"`
+}
+
+// ID returns the key of the row.
+func (s *Snapshot) ID() model.SnapshotID {
+	return model.SnapshotID{Definition: s.Definition, Snapshot: s.Name.Key()}
 }
 
 // NodeConnection holds what is particular to two nodes. Written by inventory.

@@ -82,16 +82,18 @@ func fullRows() full {
 		definition: schema.Definition{
 			Name: "Vol", ExternalName: "ext/ name", UUID: "u", Group: "group", Created: at, Props: p, Layers: model.Layers(), PeerSlots: 7,
 			Port: 7000, Secret: "s", Transport: "IP", Deleting: true, Retired: []schema.RetiredNodeID{{NodeID: 3, Since: 9}},
+			Clone: &schema.Clone{Source: "Src", Snapshot: "hid", State: schema.CloneFailed, Problem: "p"},
 		},
 		volume: schema.VolumeDefinition{
 			Definition: "vol", Number: 2, UUID: "u", Size: 1 << 40, Props: p, Flags: []string{"ENCRYPTED"}, Minor: new(int32(1000)), Deleting: true,
 		},
 		snapshot: schema.Snapshot{
 			Definition: "vol", Name: "Snap", UUID: "u", Created: at, Props: p, Inherited: p, State: schema.SnapshotTaken, Deleting: true,
-			Volumes: []schema.SnapshotVolumeDefinition{{Number: 2, Size: 1 << 40, Props: p}},
+			Volumes: []schema.SnapshotVolumeDefinition{{Number: 2, Size: 1 << 40, Props: p, Flags: []string{"ENCRYPTED"}}},
+			Layers:  model.Layers(), Request: "r", Hidden: true, Auto: true, Problem: "p",
 		},
 		replica: schema.SnapshotReplica{
-			Definition: "vol", Snapshot: "snap", Node: "n1", UUID: "u", Created: at, State: schema.SnapshotFailed, Deleting: true,
+			Definition: "vol", Snapshot: "snap", Node: "n1", UUID: "u", Created: at, State: schema.SnapshotFailed, Deleting: true, Taken: at,
 			Volumes: []schema.SnapshotVolume{{Number: 2, UUID: "u", Pool: "pool"}},
 		},
 		nodeConn:  schema.NodeConnection{Pair: model.PairOf("n2", "n1"), UUID: "u", Props: p},
@@ -104,7 +106,7 @@ func fullRows() full {
 		job: schema.Job{
 			ID: "j", Kind: schema.EvacuateNode, Object: "n1", State: schema.JobCancelled, Asked: 2, Total: 3, Done: 1, Problems: []string{"p"},
 			Failed: 1, Attempts: 4, NextTry: at, Created: at, Updated: at, Ended: at,
-			Spec: schema.JobSpec{Targets: []string{"n2"}, Avoid: []string{"n3"}},
+			Spec: schema.JobSpec{Targets: []string{"n2"}, Avoid: []string{"n3"}, From: "n1", Pool: "pool"},
 		},
 	}
 	f.job.Spec.Filter = &f.group.Filter
@@ -119,9 +121,11 @@ func fullRows() full {
 		f.resources = append(f.resources, schema.Resource{
 			Definition: "vol", Node: node.Key(), UUID: "u", Created: at, Kind: schema.TieBreaker, Props: p, NodeID: new(int32(i)),
 			Ports: []int32{7000, 7001}, Deleting: true, ReplacedBy: "n3",
+			Inactive: true, Adding: true, Becomes: schema.Client,
 			Volumes: []schema.Volume{{Number: 2, UUID: "u", Pool: "pool", Size: 1 << 40, Props: p, Source: source, Deleting: true}},
 		})
 	}
+	f.resources[0].Volumes[0].RollBack = &schema.RollBack{Snapshot: "snap", Token: "t"}
 	return f
 }
 
