@@ -10,7 +10,7 @@ BUILT       := $(shell date -u +%Y-%m-%dT%H:%M:%SZ)
 LDFLAGS     := -s -w -X main.commit=$(COMMIT) -X main.built=$(BUILT)
 DATA        ?= /var/lib/holdfast
 
-.PHONY: build up demo check test bench bench-scale fuzz generate need-go need-tools clean
+.PHONY: build up demo check test bench bench-scale lab lab-zfs fuzz generate need-go need-tools clean
 
 build: need-go ## the binary bin/holdfast, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/holdfast ./cmd/holdfast
@@ -33,6 +33,12 @@ bench: build need-tools ## rates, latencies, memory, on this machine
 
 bench-scale: build need-tools ## a large cluster of simulated hosts against a real controller
 	bin/holdfast bench scale
+
+lab: need-go ## the families of tests that need a real kernel, in virtual machines
+	test/lab/lab
+
+lab-zfs: ## ZFS's kernel module for them, once: it takes a quarter of an hour
+	test/lab/zfs
 
 fuzz: need-go ## each fuzz target for a while
 	tools/fuzz
