@@ -127,5 +127,6 @@ func Secret(key string) bool {
 func BackendKeys() []string {
 	return []string{
 		"StorDriver/StorPoolName", "StorDriver/LvmVg", "StorDriver/ThinPool", "StorDriver/ZPool", "StorDriver/ZPoolThin", "StorDriver/FileDir",
+		"StorDriver/Mount/Type", "StorDriver/Mount/Source",
 	}
 }

@@ -68,7 +68,11 @@ func (p *Pool) enter(ctx context.Context) (*folder, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	fd, err := unix.Openat2(unix.AT_FDCWD, p.c.Dir, &unix.OpenHow{
+	dir := p.c.Dir
+	if p.c.Inside {
+		dir = "."
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	})

@@ -28,6 +28,7 @@ type Config struct {
 	Node     string         // Of this host.
 	Dir      string         // Absolute path without symbolic links.
 	Thin     bool           // FILE_THIN; otherwise FILE.
+	Inside   bool           // The working directory of this process is the pool's, whatever is at the path Dir, which is for messages alone then.
 	Identity string         // The uuid that the directory is known to have. Empty: not known yet.
 	Users    *inuse.Scanner // Shared by the pools of a host, to save work. Nil: one of its own.
 
