@@ -38,8 +38,9 @@ type agent struct {
 	pools     *queue[model.PoolKey]
 	saver     *saver // nil when nothing is kept
 
-	asks      chan struct{} // holds one for each ask that is being answered
-	answering sync.WaitGroup
+	asks        chan struct{} // holds one for each ask that is being answered
+	answering   sync.WaitGroup
+	suspensions *suspensions
 }
 
 // Run is an agent until ctx ends, which is no error. It returns an error at once when c
@@ -76,6 +77,8 @@ func newAgent(c Config) *agent {
 		removing: map[model.DefinitionKey]int{},
 		out:      newOutbox(),
 		asks:     make(chan struct{}, c.Limits.Asks),
+
+		suspensions: newSuspensions(c.Log),
 	}
 	a.heartbeat.Store(int64(5 * time.Second))
 	a.resources = newQueue(c.Limits.PerLane, a.tend)
@@ -97,11 +100,34 @@ func (a *agent) run(ctx context.Context) {
 	if a.saver != nil {
 		loops.Go(func() { a.saver.run(ctx) })
 	}
+	a.listen(ctx, &loops)
 	a.dial(ctx)
 	loops.Wait()
+	a.suspensions.close()
 	a.finish(cancelWork)
 	if a.saver != nil {
 		a.saver.last()
+	}
+}
+
+// listen takes into the outbox what the optional abilities tell, until ctx ends.
+func (a *agent) listen(ctx context.Context, loops *sync.WaitGroup) {
+	if a.cfg.Jobs != nil {
+		loops.Go(func() { a.cfg.Jobs.Watch(ctx, a.out.putJob) })
+	}
+	if a.cfg.Holds != nil {
+		loops.Go(func() {
+			a.cfg.Holds.Watch(ctx, func(pools []*agentpb.HeldPool) {
+				a.out.changeHost(func(s *agentpb.HostStatus) { s.HeldPools = pools })
+			})
+		})
+	}
+	if a.cfg.Numbers != nil {
+		loops.Go(func() {
+			a.cfg.Numbers.Watch(ctx, func(ports, minors []uint32) {
+				a.out.changeHost(func(s *agentpb.HostStatus) { s.TakenPorts, s.TakenMinors = ports, minors })
+			})
+		})
 	}
 }
 

@@ -6,7 +6,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/holdfast-storage/holdfast/api/agentpb"
 	"github.com/holdfast-storage/holdfast/internal/errs"
@@ -40,65 +39,25 @@ func (s *session) answer(ctx context.Context, ask *agentpb.Ask) {
 
 // find looks for the answer to ask on the host.
 func (s *session) find(ctx context.Context, ask *agentpb.Ask, answer *agentpb.AnswerRequest) {
-	ctx, cancel := context.WithTimeout(ctx, s.limits.Inspect)
+	limit := s.limits.Inspect
+	switch ask.GetQuestion().(type) {
+	case *agentpb.Ask_CreateBackend, *agentpb.Ask_AcquireHold, *agentpb.Ask_ReleaseHold:
+		limit = s.limits.Work
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	switch question := ask.GetQuestion().(type) {
-	case *agentpb.Ask_CheckPool:
-		space, err := s.space(ctx, question.CheckPool, "", s.cfg.Host.Check)
-		answer.Pool = poolStatus(question.CheckPool.GetName(), space, err)
+	for _, kind := range []func(context.Context, *agentpb.Ask, *agentpb.AnswerRequest) (step string, err error){
+		s.findPool, s.findResource, s.findJob, s.findHold,
+	} {
+		step, err := kind(ctx, ask, answer)
+		if step == "" {
+			continue // it is of another kind
+		}
 		if err != nil {
-			answer.Failure = failureOf("check the pool", err)
+			answer.Failure = failureOf(step, err)
 		}
-	case *agentpb.Ask_Holders:
-		holders, err := s.holders(ctx, question.Holders)
-		if err != nil {
-			answer.Failure = failureOf("look for users", err)
-			return
-		}
-		answer.Holders = clipAll(holders)
-	case *agentpb.Ask_RemoveUnknown:
-		removed, err := s.removeUnknown(ctx, question.RemoveUnknown)
-		answer.Removed = removed
-		if err != nil {
-			answer.Failure = failureOf("remove the volume", err)
-		}
-	default:
-		answer.Failure = failureOf("answer", errs.New(errs.Unsupported, errs.Node, "the agent does not understand the question").
-			Fix("update the agent on node %s", s.cfg.Node))
+		return
 	}
-}
-
-// holders returns who uses a resource now.
-func (s *session) holders(ctx context.Context, name string) ([]string, error) {
-	s.mu.Lock()
-	r := s.set.resources[resourceKey(name)]
-	if r == nil {
-		s.mu.Unlock()
-		return nil, errs.New(errs.NotFound, errs.Resource, "resource %s is not assigned to node %s", name, s.cfg.Node)
-	}
-	w, err := s.read.resource(r, s.set)
-	s.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	result, err := s.cfg.Host.Inspect(ctx, w)
-	if err != nil {
-		return nil, err
-	}
-	var holders []string
-	for _, v := range result.Volumes {
-		if v.InUse == nil {
-			return nil, errs.New(errs.HostFailed, errs.Volume, "who uses volume %d of resource %s could not be learned", v.GetNumber(), name)
-		}
-		list := v.GetHolders()
-		if v.GetInUse() && len(list) == 0 {
-			list = []string{fmt.Sprintf("volume %d is in use", v.GetNumber())}
-		}
-		for _, h := range list {
-			if !slices.Contains(holders, h) {
-				holders = append(holders, h)
-			}
-		}
-	}
-	return holders, nil
+	answer.Failure = failureOf("answer", errs.New(errs.Unsupported, errs.Node, "the agent does not understand the question").
+		Fix("update the agent on node %s", s.cfg.Node))
 }

@@ -36,6 +36,13 @@ type Config struct {
 	Host     Host
 	StateDir string // where the assigned set is kept; empty for nowhere
 
+	// Abilities that not every agent has. Without one, asks for it are answered as unsupported.
+	Jobs        Jobs
+	Holds       Holds
+	Devices     Devices
+	Numbers     Numbers
+	SetLogLevel func(level string) error // TRACE, DEBUG, INFO, WARN or ERROR
+
 	Version string // of this program, for people
 	Uname   string // the host's own name; asked of the kernel when empty
 
@@ -61,6 +68,7 @@ type Limits struct {
 
 	Apply   time.Duration // for one application of an assignment; 30 min
 	Inspect time.Duration // for looking at one resource or pool, and for answering an ask; 30 s
+	Work    time.Duration // for answering an ask that makes the host work; 5 min
 	Slow    time.Duration // an application that takes longer is reported as working; 1 s
 
 	RedialFirst time.Duration // after the first session that failed; 200 ms
@@ -82,6 +90,7 @@ func (l Limits) withDefaults() Limits {
 		RetryMost:   cmp.Or(l.RetryMost, time.Minute),
 		Apply:       cmp.Or(l.Apply, 30*time.Minute),
 		Inspect:     cmp.Or(l.Inspect, 30*time.Second),
+		Work:        cmp.Or(l.Work, 5*time.Minute),
 		Slow:        cmp.Or(l.Slow, time.Second),
 		RedialFirst: cmp.Or(l.RedialFirst, 200*time.Millisecond),
 		RedialMost:  cmp.Or(l.RedialMost, 5*time.Second),

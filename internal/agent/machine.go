@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/holdfast-storage/holdfast/api/agentpb"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
@@ -123,6 +124,22 @@ func (m *Machine) Remove(ctx context.Context, p Pool, id pool.ID) error {
 		return err
 	}
 	return nil
+}
+
+// Suspend implements Suspender.
+func (m *Machine) Suspend(ctx context.Context, wants []Want, limit time.Duration) (Suspension, error) {
+	wishes := make([]stack.Want, len(wants))
+	for i, w := range wants {
+		var err error
+		if wishes[i], err = m.wish(w); err != nil {
+			return nil, err
+		}
+	}
+	held, err := m.stack.Suspend(ctx, wishes, limit)
+	if err != nil {
+		return nil, err // and no Suspension of a nil pointer
+	}
+	return held, nil
 }
 
 // wish turns w into what the stack is asked for, with the drivers of its pools at hand.

@@ -12,17 +12,21 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/model"
 )
 
-// outbox holds the latest status of each resource and pool, and knows which of them the
-// controller has not got yet. A status in it is never changed, only replaced.
+// outbox holds the latest status of each resource, pool and job, and of the host, and knows
+// which of them the controller has not got yet. A status in it is never changed, only replaced.
 //
 // All methods may be called at once.
 type outbox struct {
 	mu        sync.Mutex
 	resources map[model.DefinitionKey]*agentpb.ResourceStatus
 	pools     map[model.PoolKey]*agentpb.PoolStatus
+	jobs      map[string]*agentpb.JobStatus
+	host      *agentpb.HostStatus // nil when nothing is known of it
 
 	unsentResources map[model.DefinitionKey]struct{}
 	unsentPools     map[model.PoolKey]struct{}
+	unsentJobs      map[string]struct{}
+	unsentHost      bool
 
 	kick chan struct{} // holds one: something is unsent
 }
@@ -31,8 +35,10 @@ func newOutbox() *outbox {
 	return &outbox{
 		resources:       map[model.DefinitionKey]*agentpb.ResourceStatus{},
 		pools:           map[model.PoolKey]*agentpb.PoolStatus{},
+		jobs:            map[string]*agentpb.JobStatus{},
 		unsentResources: map[model.DefinitionKey]struct{}{},
 		unsentPools:     map[model.PoolKey]struct{}{},
+		unsentJobs:      map[string]struct{}{},
 		kick:            make(chan struct{}, 1),
 	}
 }
@@ -58,6 +64,36 @@ func (o *outbox) putPool(k model.PoolKey, s *agentpb.PoolStatus) {
 	}
 	o.pools[k] = s
 	o.unsentPools[k] = struct{}{}
+	o.kickOff()
+}
+
+// putJob makes s the latest status of its job. One that says nothing new is not sent.
+func (o *outbox) putJob(s *agentpb.JobStatus) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	id := s.GetJob().GetId()
+	if proto.Equal(o.jobs[id], s) {
+		return
+	}
+	o.jobs[id] = s
+	o.unsentJobs[id] = struct{}{}
+	o.kickOff()
+}
+
+// changeHost makes what change makes of a copy of the host's status the latest one. One that
+// says nothing new is not sent.
+func (o *outbox) changeHost(change func(*agentpb.HostStatus)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := &agentpb.HostStatus{}
+	if o.host != nil {
+		s = proto.CloneOf(o.host)
+	}
+	change(s)
+	if o.host != nil && proto.Equal(o.host, s) {
+		return
+	}
+	o.host, o.unsentHost = s, true
 	o.kickOff()
 }
 
@@ -99,61 +135,10 @@ func (o *outbox) resend() {
 	for k := range o.pools {
 		o.unsentPools[k] = struct{}{}
 	}
-	o.kickOff()
-}
-
-// batch is what one report carries.
-type batch struct {
-	resources    []*agentpb.ResourceStatus
-	resourceKeys []model.DefinitionKey
-	pools        []*agentpb.PoolStatus
-	poolKeys     []model.PoolKey
-}
-
-func (b *batch) empty() bool { return len(b.resources) == 0 && len(b.pools) == 0 }
-
-// take returns unsent statuses of about most bytes together, at least one if there is any,
-// and counts them as sent. Pools come first: they are few, and placement waits for them.
-func (o *outbox) take(most int) *batch {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	b, size := &batch{}, 0
-	for k := range o.unsentPools {
-		if size > 0 && size+proto.Size(o.pools[k]) > most {
-			return b
-		}
-		size += proto.Size(o.pools[k])
-		b.pools = append(b.pools, o.pools[k])
-		b.poolKeys = append(b.poolKeys, k)
-		delete(o.unsentPools, k)
+	for id := range o.jobs {
+		o.unsentJobs[id] = struct{}{}
 	}
-	for k := range o.unsentResources {
-		if size > 0 && size+proto.Size(o.resources[k]) > most {
-			return b
-		}
-		size += proto.Size(o.resources[k])
-		b.resources = append(b.resources, o.resources[k])
-		b.resourceKeys = append(b.resourceKeys, k)
-		delete(o.unsentResources, k)
-	}
-	return b
-}
-
-// putBack counts what b carried as unsent, after no answer came for it. The next batch has
-// the latest of each.
-func (o *outbox) putBack(b *batch) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, k := range b.resourceKeys {
-		if o.resources[k] != nil {
-			o.unsentResources[k] = struct{}{}
-		}
-	}
-	for _, k := range b.poolKeys {
-		if o.pools[k] != nil {
-			o.unsentPools[k] = struct{}{}
-		}
-	}
+	o.unsentHost = o.host != nil
 	o.kickOff()
 }
 

@@ -34,6 +34,7 @@ func (s *session) report(ctx context.Context) error {
 		err := s.send(ctx, b)
 		switch {
 		case err == nil:
+			s.out.sent(b)
 			unanswered, heartbeat, sent = 0, false, time.Now()
 		case ctx.Err() != nil || sessionEnded(err):
 			return err
@@ -73,7 +74,8 @@ func (s *session) send(ctx context.Context, b *batch) error {
 	applied := s.set.resultsIn
 	s.mu.Unlock()
 	reply, err := s.client.Report(ctx, &agentpb.ReportRequest{
-		Node: s.cfg.Node, Session: *s.id.Load(), Resources: b.resources, Pools: b.pools, Applied: applied,
+		Node: s.cfg.Node, Session: *s.id.Load(), Resources: b.resources, Pools: b.pools, Jobs: b.jobs, Host: b.host,
+		Applied: applied,
 	})
 	if err != nil {
 		return err

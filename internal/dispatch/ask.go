@@ -15,71 +15,45 @@ import (
 	"github.com/holdfast-storage/holdfast/api/agentpb"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
-	"github.com/holdfast-storage/holdfast/internal/observed"
-	"github.com/holdfast-storage/holdfast/internal/schema"
 )
 
 // maxAsks bounds the questions that one session has open.
 const maxAsks = 256
 
-// CheckPool asks the agent of a node whether a pool would work there, and what it has.
-//
-// Errors are *errs.Error: NotConnected when the node has no session or loses it, HostFailed
-// when the host says no, TimedOut when it says nothing, Unavailable when too many questions
-// are open.
-func (s *Server) CheckPool(ctx context.Context, node model.NodeKey, p schema.Pool) (observed.PoolStatus, error) {
-	a, err := s.ask(ctx, node, &agentpb.Ask{Question: &agentpb.Ask_CheckPool{CheckPool: assignPool(&p)}})
-	if err != nil {
-		return observed.PoolStatus{}, err
-	}
-	if f := a.GetFailure(); f != nil {
-		return observed.PoolStatus{}, hostFailed(errs.StoragePool, f, "node %s cannot serve the storage pool %s", node, p.Name)
-	}
-	st := poolOf(a.GetPool())
-	st.At, st.Current = time.Now(), true
-	return st, nil
-}
-
-// Holders asks the agent of a node who uses a resource there now. None means that it is not
-// in use. The errors are those of CheckPool.
-func (s *Server) Holders(ctx context.Context, node model.NodeKey, name model.DefinitionName) ([]string, error) {
-	a, err := s.ask(ctx, node, &agentpb.Ask{Question: &agentpb.Ask_Holders{Holders: string(name)}})
-	if err != nil {
-		return nil, err
-	}
-	if f := a.GetFailure(); f != nil {
-		return nil, hostFailed(errs.Resource, f, "node %s cannot tell who uses the resource %s", node, name)
-	}
-	return a.GetHolders(), nil
-}
-
-// RemoveUnknown asks the agent of a node to destroy volumes that carry our mark and are in no
-// assignment, named as the pool's status names them. It returns those that are gone, also
-// with an error about others. The errors are those of CheckPool.
-func (s *Server) RemoveUnknown(ctx context.Context, node model.NodeKey, pool model.PoolName, volumes []string) ([]string, error) {
-	a, err := s.ask(ctx, node, &agentpb.Ask{Question: &agentpb.Ask_RemoveUnknown{
-		RemoveUnknown: &agentpb.RemoveUnknown{Pool: string(pool), Volumes: volumes},
-	}})
-	if err != nil {
-		return nil, err
-	}
-	if f := a.GetFailure(); f != nil {
-		return a.GetRemoved(), hostFailed(errs.StoragePool, f, "node %s did not remove all of the volumes from the storage pool %s", node, pool)
-	}
-	return a.GetRemoved(), nil
-}
-
+// hostFailed is the error of a question that the host answered with a failure.
 func hostFailed(object errs.Object, f *agentpb.Failure, format string, args ...any) error {
-	e := errs.New(errs.HostFailed, object, format, args...)
+	return hostSaid(errs.HostFailed, object, f, format, args...)
+}
+
+// hostRefused is hostFailed for a question that not every host has the ability to answer.
+func hostRefused(object errs.Object, f *agentpb.Failure, format string, args ...any) error {
+	if f.GetReason() == agentpb.Failure_UNSUPPORTED {
+		return hostSaid(errs.Unsupported, object, f, format, args...)
+	}
+	return hostSaid(errs.HostFailed, object, f, format, args...)
+}
+
+func hostSaid(kind errs.Kind, object errs.Object, f *agentpb.Failure, format string, args ...any) error {
+	e := errs.New(kind, object, format, args...)
 	if f.GetStep() != "" {
 		return e.Because("%s: %s", f.GetStep(), f.GetMessage())
 	}
 	return e.Because("%s", f.GetMessage())
 }
 
-// ask sends a question in the current session of a node and waits for the answer.
+// ask sends a question in the current session of a node and waits for the answer, which is
+// looked up in no time or takes a short work.
 func (s *Server) ask(ctx context.Context, node model.NodeKey, q *agentpb.Ask) (*agentpb.AnswerRequest, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.AskTimeout)
+	return s.askWithin(ctx, s.cfg.AskTimeout, node, q)
+}
+
+// askLong is ask for a question that makes the host work for longer.
+func (s *Server) askLong(ctx context.Context, node model.NodeKey, q *agentpb.Ask) (*agentpb.AnswerRequest, error) {
+	return s.askWithin(ctx, s.cfg.WorkTimeout, node, q)
+}
+
+func (s *Server) askWithin(ctx context.Context, limit time.Duration, node model.NodeKey, q *agentpb.Ask) (*agentpb.AnswerRequest, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began := time.Now()
 	q.Id = uuid.NewString()

@@ -37,6 +37,12 @@ func resourceOf(m *agentpb.ResourceStatus) observed.ResourceStatus {
 	if n := len(m.GetVolumes()); n > 0 {
 		st.Volumes = make([]observed.VolumeStatus, n)
 	}
+	for _, w := range m.GetWork() {
+		st.Work = append(st.Work, observed.Work{
+			What: w.GetWhat(), Volume: model.VolumeNumber(w.GetVolume()), Snapshot: model.SnapshotName(w.GetSnapshot()),
+			Done: w.GetDone(), Total: w.GetTotal(), Waiting: w.GetWaiting(),
+		})
+	}
 	for i, v := range m.GetVolumes() {
 		st.Volumes[i] = observed.VolumeStatus{
 			Number:      model.VolumeNumber(v.GetNumber()),
@@ -47,9 +53,40 @@ func resourceOf(m *agentpb.ResourceStatus) observed.ResourceStatus {
 			InUse:       v.InUse,
 			Holders:     v.GetHolders(),
 			DiskState:   v.GetDiskState(),
+			RolledBack:  v.GetRolledBack(),
 		}
 	}
 	return st
+}
+
+// snapshotsOf returns what is said of the snapshots of a resource.
+func snapshotsOf(m *agentpb.ResourceStatus) map[model.SnapshotKey]observed.SnapshotStatus {
+	all := make(map[model.SnapshotKey]observed.SnapshotStatus, len(m.GetSnapshots()))
+	for _, s := range m.GetSnapshots() {
+		st := observed.SnapshotStatus{
+			Generation: m.GetGeneration(), Phase: snapshotPhaseOf(s.GetState()), Created: timeOf(s.GetCreated()), Failure: failureOf(s.GetFailure()),
+		}
+		for _, v := range s.GetVolumes() {
+			st.Volumes = append(st.Volumes, observed.SnapshotVolumeStatus{
+				Number: model.VolumeNumber(v.GetNumber()), Size: v.GetSize(), Allocated: v.Allocated,
+			})
+		}
+		all[model.SnapshotName(s.GetName()).Key()] = st
+	}
+	return all
+}
+
+func snapshotPhaseOf(s agentpb.SnapshotStatus_State) observed.Phase {
+	switch s {
+	case agentpb.SnapshotStatus_COMPLETE:
+		return observed.Ready
+	case agentpb.SnapshotStatus_FAILED:
+		return observed.Failed
+	case agentpb.SnapshotStatus_DESTROYED:
+		return observed.Destroyed
+	case agentpb.SnapshotStatus_TAKING, agentpb.SnapshotStatus_STATE_UNSPECIFIED:
+	}
+	return observed.Working
 }
 
 // phaseOf takes a state that this controller does not know for work under way: no one waits
@@ -74,9 +111,7 @@ func failureOf(m *agentpb.Failure) *observed.Failure {
 	f := &observed.Failure{
 		Step: m.GetStep(), Message: m.GetMessage(), Reason: reasonOf(m.GetReason()), Attempts: m.GetAttempts(),
 	}
-	if t := m.GetNextTry(); t.IsValid() {
-		f.NextTry = t.AsTime()
-	}
+	f.NextTry = timeOf(m.GetNextTry())
 	return f
 }
 

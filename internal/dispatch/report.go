@@ -80,6 +80,8 @@ func (s *Server) read(h *host, req *agentpb.ReportRequest) reading {
 		now: observed.Report{
 			Resources: make(map[model.DefinitionKey]observed.ResourceStatus, len(req.GetResources())),
 			Pools:     make(map[model.PoolKey]observed.PoolStatus, len(req.GetPools())),
+			Snapshots: make(map[model.DefinitionKey]map[model.SnapshotKey]observed.SnapshotStatus),
+			Host:      hostOf(req.GetHost()),
 		},
 		then: make(map[model.DefinitionKey]observed.ResourceStatus),
 	}
@@ -95,6 +97,9 @@ func (s *Server) read(h *host, req *agentpb.ReportRequest) reading {
 		if registered || len(st.Unknown) > 0 && !h.sent.hasPool(k) {
 			in.now.Pools[k] = st
 		}
+	}
+	for _, m := range req.GetJobs() {
+		in.now.Jobs = append(in.now.Jobs, jobOf(m))
 	}
 	return in
 }

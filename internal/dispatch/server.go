@@ -46,6 +46,7 @@ type Config struct {
 	Heartbeat    time.Duration // how often agents report at least; 5 s when zero
 	OfflineAfter time.Duration // of silence; 15 s when zero
 	AskTimeout   time.Duration // for an agent to answer; 30 s when zero
+	WorkTimeout  time.Duration // for an agent to answer what makes it work for longer; 5 min when zero
 
 	Log *slog.Logger // nothing is logged when nil
 }
@@ -70,6 +71,7 @@ func New(cfg Config) *Server {
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, 5*time.Second)
 	cfg.OfflineAfter = cmp.Or(cfg.OfflineAfter, 15*time.Second)
 	cfg.AskTimeout = cmp.Or(cfg.AskTimeout, 30*time.Second)
+	cfg.WorkTimeout = cmp.Or(cfg.WorkTimeout, 5*time.Minute)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package observed holds what the agents last said: which nodes are there, what became of
-// their replicas, what their pools have. It is soft state. Nothing of it is stored, nothing
-// of it outlives the process, and a controller that has just started knows nothing until the
-// agents have told it.
+// their replicas and snapshots, what their pools have, which jobs go on. It is soft state.
+// Nothing of it is stored, nothing of it outlives the process, and a controller that has just
+// started knows nothing until the agents have told it.
 //
 // # Current or not
 //
@@ -24,6 +24,6 @@
 // All methods may be called from several goroutines. Reads take a lock that is only ever
 // held for work in memory: they never wait for a node. What is handed out is never changed
 // afterwards, and must not be changed by its reader. The methods that write (Connect, Ready,
-// Disconnect, Report, Forget, Prune, ForgetPool, ForgetNode) belong to package dispatch, which calls
-// them for one node at a time.
+// Disconnect, Report, and those that forget) belong to package dispatch, which calls them for
+// one node at a time.
 package observed

@@ -34,6 +34,9 @@ type node struct {
 	base      uint64 // the session that this one resumes, directly or through others; or itself
 	resources map[model.DefinitionKey]resource
 	pools     map[model.PoolKey]pool
+	snapshots map[model.DefinitionKey]snapshots
+	jobs      map[string]job
+	host      host
 	waiters   map[model.DefinitionKey][]*waiter
 	graves    graves
 }

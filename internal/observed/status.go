@@ -100,6 +100,7 @@ type VolumeStatus struct {
 	InUse       *bool
 	Holders     []string // who uses it, one text each
 	DiskState   string   // DRBD's words
+	RolledBack  string   // the token of its last roll-back
 }
 
 // ResourceStatus is the state of a replica on its node.
@@ -108,7 +109,18 @@ type ResourceStatus struct {
 	Phase      Phase
 	Volumes    []VolumeStatus
 	Failure    *Failure // nil when no step fails
+	Work       []Work   // what goes on in the background
 	Current    bool     // false: the node is away, or has not said it again since it came back
+}
+
+// Work is something that takes long. The phase of its replica is Working meanwhile.
+type Work struct {
+	What     string             // as people read it
+	Volume   model.VolumeNumber // that is made or rolled back, unless it is a snapshot
+	Snapshot model.SnapshotName // that is taken
+	Done     int64              // bytes
+	Total    int64              // bytes; it may change; zero when it is not known yet
+	Waiting  bool               // for other work
 }
 
 // InUse tells whether any volume is in use, and whether that is known.
@@ -130,7 +142,7 @@ func (r ResourceStatus) InUse() (inUse, known bool) {
 
 // masked is r as it reads when it is not current.
 func (r ResourceStatus) masked() ResourceStatus {
-	r.Current = false
+	r.Current, r.Work = false, nil
 	r.Volumes = slices.Clone(r.Volumes)
 	for i := range r.Volumes {
 		v := &r.Volumes[i]
@@ -162,13 +174,14 @@ func (p PoolStatus) masked() PoolStatus {
 
 func (r ResourceStatus) equal(o ResourceStatus) bool {
 	return r.Generation == o.Generation && r.Phase == o.Phase &&
-		slices.EqualFunc(r.Volumes, o.Volumes, VolumeStatus.equal) && equalFailure(r.Failure, o.Failure)
+		slices.EqualFunc(r.Volumes, o.Volumes, VolumeStatus.equal) && equalFailure(r.Failure, o.Failure) &&
+		slices.Equal(r.Work, o.Work)
 }
 
 func (v VolumeStatus) equal(o VolumeStatus) bool {
 	return v.Number == o.Number && v.DevicePath == o.DevicePath && v.BackingPath == o.BackingPath &&
 		same(v.Usable, o.Usable) && same(v.Allocated, o.Allocated) && same(v.InUse, o.InUse) &&
-		slices.Equal(v.Holders, o.Holders) && v.DiskState == o.DiskState
+		slices.Equal(v.Holders, o.Holders) && v.DiskState == o.DiskState && v.RolledBack == o.RolledBack
 }
 
 func equalFailure(a, b *Failure) bool {

@@ -15,15 +15,20 @@ import (
 )
 
 // Changes names what changed; who is interested reads it. Each list is sorted and names
-// nothing twice. A changed node stands for all its replicas and pools as well, since they
+// nothing twice. A changed node stands for all that it has as well, since they
 // become current, or cease to be.
 type Changes struct {
 	Nodes     []model.NodeKey
 	Resources []model.ResourceID
 	Pools     []model.PoolID
+	Snapshots []model.SnapshotReplicaID
+	Jobs      []JobID
+	Hosts     []model.NodeKey // whose HostStatus changed
 }
 
-func (c Changes) empty() bool { return len(c.Nodes)+len(c.Resources)+len(c.Pools) == 0 }
+func (c Changes) empty() bool {
+	return len(c.Nodes)+len(c.Resources)+len(c.Pools)+len(c.Snapshots)+len(c.Jobs)+len(c.Hosts) == 0
+}
 
 // Subscribe yields the changes from the call on, until ctx ends. Changes that come while the
 // reader is busy are merged into the next yield, so a slow reader costs at most the names of
@@ -90,6 +95,9 @@ type feed struct {
 	nodes     map[model.NodeKey]struct{}
 	resources map[model.ResourceID]struct{}
 	pools     map[model.PoolID]struct{}
+	snapshots map[model.SnapshotReplicaID]struct{}
+	jobs      map[JobID]struct{}
+	hosts     map[model.NodeKey]struct{}
 	signal    chan struct{} // holds one: something was added since the last take
 }
 
@@ -104,6 +112,15 @@ func (f *feed) add(c Changes) {
 	for _, k := range c.Pools {
 		f.pools[k] = struct{}{}
 	}
+	for _, k := range c.Snapshots {
+		f.snapshots[k] = struct{}{}
+	}
+	for _, k := range c.Jobs {
+		f.jobs[k] = struct{}{}
+	}
+	for _, k := range c.Hosts {
+		f.hosts[k] = struct{}{}
+	}
 	f.mu.Unlock()
 	select {
 	case f.signal <- struct{}{}:
@@ -116,11 +133,14 @@ func (f *feed) reset() {
 	f.nodes = make(map[model.NodeKey]struct{})
 	f.resources = make(map[model.ResourceID]struct{})
 	f.pools = make(map[model.PoolID]struct{})
+	f.snapshots = make(map[model.SnapshotReplicaID]struct{})
+	f.jobs = make(map[JobID]struct{})
+	f.hosts = make(map[model.NodeKey]struct{})
 }
 
 func (f *feed) take() Changes {
 	f.mu.Lock()
-	nodes, resources, pools := f.nodes, f.resources, f.pools
+	nodes, resources, pools, snapshots, jobs, hosts := f.nodes, f.resources, f.pools, f.snapshots, f.jobs, f.hosts
 	f.reset()
 	f.mu.Unlock()
 	return Changes{
@@ -131,5 +151,12 @@ func (f *feed) take() Changes {
 		Pools: slices.SortedFunc(maps.Keys(pools), func(a, b model.PoolID) int {
 			return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Pool, b.Pool))
 		}),
+		Snapshots: slices.SortedFunc(maps.Keys(snapshots), func(a, b model.SnapshotReplicaID) int {
+			return cmp.Or(cmp.Compare(a.Definition, b.Definition), cmp.Compare(a.Snapshot, b.Snapshot), cmp.Compare(a.Node, b.Node))
+		}),
+		Jobs: slices.SortedFunc(maps.Keys(jobs), func(a, b JobID) int {
+			return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.ID, b.ID))
+		}),
+		Hosts: slices.Sorted(maps.Keys(hosts)),
 	}
 }

@@ -14,6 +14,13 @@ import (
 type Report struct {
 	Resources map[model.DefinitionKey]ResourceStatus
 	Pools     map[model.PoolKey]PoolStatus
+
+	// Snapshots are those of a definition that its node has or has something to tell of: one
+	// that is left out is not there.
+	Snapshots map[model.DefinitionKey]map[model.SnapshotKey]SnapshotStatus
+
+	Jobs []JobStatus
+	Host *HostStatus // nil when nothing was said of it
 }
 
 // Connect begins a session of a node, and ends the one before. What was said before is not
@@ -26,6 +33,8 @@ func (s *State) Connect(key model.NodeKey, f Facts, resumed bool) {
 		n = &node{
 			resources: make(map[model.DefinitionKey]resource),
 			pools:     make(map[model.PoolKey]pool),
+			snapshots: make(map[model.DefinitionKey]snapshots),
+			jobs:      make(map[string]job),
 			waiters:   make(map[model.DefinitionKey][]*waiter),
 		}
 		s.nodes[key] = n
@@ -34,6 +43,9 @@ func (s *State) Connect(key model.NodeKey, f Facts, resumed bool) {
 	s.mu.Unlock()
 	now := s.now()
 	n.status = NodeStatus{Connection: Connected, Since: now, Heard: now, Facts: f}
+	if !resumed {
+		n.dropOldJobs()
+	}
 	n.session++
 	if !resumed {
 		n.base = n.session
@@ -73,6 +85,12 @@ func (n *node) resume() {
 		if n.base <= p.session && p.session < n.session {
 			p.session = n.session
 			n.pools[k] = p
+		}
+	}
+	for k, ss := range n.snapshots {
+		if n.base <= ss.session && ss.session < n.session {
+			ss.session = n.session
+			n.snapshots[k] = ss
 		}
 	}
 }
@@ -120,6 +138,19 @@ func (s *State) Report(key model.NodeKey, rep Report) {
 		if n.takePool(k, st, now) {
 			changed.Pools = append(changed.Pools, model.PoolID{Node: key, Pool: k})
 		}
+	}
+	for k, list := range rep.Snapshots {
+		for _, name := range n.takeSnapshots(k, list, now) {
+			changed.Snapshots = append(changed.Snapshots, model.SnapshotReplicaID{Definition: k, Snapshot: name, Node: key})
+		}
+	}
+	for _, st := range rep.Jobs {
+		if n.takeJob(st) {
+			changed.Jobs = append(changed.Jobs, JobID{Node: key, ID: st.ID})
+		}
+	}
+	if rep.Host != nil && n.takeHost(*rep.Host, now) {
+		changed.Hosts = append(changed.Hosts, key)
 	}
 	n.mu.Unlock()
 	s.feeds.add(changed)
@@ -191,6 +222,28 @@ func (s *State) Prune(key model.NodeKey, at uint64, hasRow func(model.Definition
 		if !hasRow(k) {
 			s.Forget(model.ResourceID{Definition: k, Node: key}, at)
 		}
+	}
+}
+
+// PruneSnapshots is ForgetSnapshot for every snapshot of a node that is spoken of and has no
+// row.
+func (s *State) PruneSnapshots(key model.NodeKey, hasRow func(model.DefinitionKey, model.SnapshotKey) bool) {
+	n := s.node(key)
+	if n == nil {
+		return
+	}
+	var gone []model.SnapshotReplicaID
+	n.mu.RLock()
+	for k, list := range n.snapshots {
+		for name := range list.all {
+			if !hasRow(k, name) {
+				gone = append(gone, model.SnapshotReplicaID{Definition: k, Snapshot: name, Node: key})
+			}
+		}
+	}
+	n.mu.RUnlock()
+	for _, id := range gone {
+		s.ForgetSnapshot(id)
 	}
 }
 

@@ -47,6 +47,8 @@ type Controller struct {
 type Node struct {
 	Resources map[string]*agentpb.ResourceStatus
 	Pools     map[string]*agentpb.PoolStatus
+	Jobs      map[string]*agentpb.JobStatus // by id; those that were forgotten are gone
+	Host      *agentpb.HostStatus
 	Applied   string
 	Reports   int
 }
@@ -233,6 +235,15 @@ func (c service) Report(ctx context.Context, r *agentpb.ReportRequest) (*agentpb
 	for _, s := range r.GetPools() {
 		n.Pools[strings.ToLower(s.GetName())] = s
 	}
+	for _, s := range r.GetJobs() {
+		n.Jobs[s.GetJob().GetId()] = s
+		if s.GetForgotten() {
+			delete(n.Jobs, s.GetJob().GetId())
+		}
+	}
+	if r.GetHost() != nil {
+		n.Host = r.GetHost()
+	}
 	n.Applied = r.GetApplied()
 	n.Reports++
 	c.move()
@@ -257,7 +268,9 @@ func (c *Controller) move() {
 func (c *Controller) node(name string) *Node {
 	n := c.nodes[name]
 	if n == nil {
-		n = &Node{Resources: map[string]*agentpb.ResourceStatus{}, Pools: map[string]*agentpb.PoolStatus{}}
+		n = &Node{
+			Resources: map[string]*agentpb.ResourceStatus{}, Pools: map[string]*agentpb.PoolStatus{}, Jobs: map[string]*agentpb.JobStatus{},
+		}
 		c.nodes[name] = n
 	}
 	return n
@@ -265,6 +278,6 @@ func (c *Controller) node(name string) *Node {
 
 func (n *Node) copy() Node {
 	c := *n
-	c.Resources, c.Pools = maps.Clone(n.Resources), maps.Clone(n.Pools)
+	c.Resources, c.Pools, c.Jobs = maps.Clone(n.Resources), maps.Clone(n.Pools), maps.Clone(n.Jobs)
 	return c
 }
