@@ -4,6 +4,7 @@
 package client
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -31,6 +32,9 @@ type Client struct {
 	http      *http.Client
 	timeout   time.Duration
 	token     string
+	user      string
+	password  string
+	tls       *tls.Config
 	userAgent string
 	trace     func(Exchange)
 
@@ -96,7 +100,7 @@ func New(addresses []string, options ...Option) (*Client, error) {
 		option(c)
 	}
 	if c.http == nil {
-		c.http = &http.Client{Transport: newTransport()}
+		c.http = &http.Client{Transport: newTransport(c.tls)}
 	}
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	for _, address := range addresses {
@@ -112,12 +116,13 @@ func New(addresses []string, options ...Option) (*Client, error) {
 }
 
 // newTransport returns a transport with which a controller that does not answer costs seconds, not the whole timeout.
-func newTransport() *http.Transport {
+func newTransport(secure *tls.Config) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         dialer.DialContext,
 		TLSHandshakeTimeout: dialTimeout,
+		TLSClientConfig:     secure,
 		MaxIdleConnsPerHost: 16,
 		IdleConnTimeout:     90 * time.Second,
 		ForceAttemptHTTP2:   true,

@@ -187,9 +187,7 @@ func (c *Client) send(ctx context.Context, base *url.URL, r request) (answer Exc
 	if len(r.body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
+	c.authorize(req)
 	start := time.Now()
 	res, err := c.http.Do(req)
 	if err != nil {

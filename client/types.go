@@ -36,29 +36,30 @@ type (
 
 // Codes that programs most often tell apart. A code carries its type; [Is] ignores operation and object.
 const (
-	FailExistsNode         = wire.FailExistsNode
-	FailExistsNetIf        = wire.FailExistsNetIf
-	FailExistsStorPool     = wire.FailExistsStorPool
-	FailExistsRscGrp       = wire.FailExistsRscGrp
-	FailExistsVlmGrp       = wire.FailExistsVlmGrp
-	FailExistsRscDfn       = wire.FailExistsRscDfn
-	FailExistsVlmDfn       = wire.FailExistsVlmDfn
-	FailExistsRsc          = wire.FailExistsRsc
-	FailExistsSnapshotDfn  = wire.FailExistsSnapshotDfn
-	FailInUse              = wire.FailInUse
-	FailInvldProp          = wire.FailInvldProp
-	FailInvldVlmSize       = wire.FailInvldVlmSize
-	FailInvldVlmSizes      = wire.FailInvldVlmSizes
-	FailNotEnoughFreeSpace = wire.FailNotEnoughFreeSpace
-	FailNotEnoughNodes     = wire.FailNotEnoughNodes
-	FailNotFoundNode       = wire.FailNotFoundNode
-	FailNotFoundRsc        = wire.FailNotFoundRsc
-	FailNotFoundRscDfn     = wire.FailNotFoundRscDfn
-	FailNotFoundRscGrp     = wire.FailNotFoundRscGrp
-	FailNotFoundStorPool   = wire.FailNotFoundStorPool
-	InfoNoRscSpawned       = wire.InfoNoRscSpawned
-	WarnNotFound           = wire.WarnNotFound
-	WarnRscAlreadyDeployed = wire.WarnRscAlreadyDeployed
+	FailExistsNode          = wire.FailExistsNode
+	FailExistsNetIf         = wire.FailExistsNetIf
+	FailExistsStorPool      = wire.FailExistsStorPool
+	FailExistsRscGrp        = wire.FailExistsRscGrp
+	FailExistsVlmGrp        = wire.FailExistsVlmGrp
+	FailExistsRscDfn        = wire.FailExistsRscDfn
+	FailExistsVlmDfn        = wire.FailExistsVlmDfn
+	FailExistsRsc           = wire.FailExistsRsc
+	FailExistsSnapshotDfn   = wire.FailExistsSnapshotDfn
+	FailInUse               = wire.FailInUse
+	FailInvldProp           = wire.FailInvldProp
+	FailInvldVlmSize        = wire.FailInvldVlmSize
+	FailInvldVlmSizes       = wire.FailInvldVlmSizes
+	FailNotEnoughFreeSpace  = wire.FailNotEnoughFreeSpace
+	FailNotEnoughNodes      = wire.FailNotEnoughNodes
+	FailNotFoundNode        = wire.FailNotFoundNode
+	FailNotFoundRsc         = wire.FailNotFoundRsc
+	FailNotFoundRscDfn      = wire.FailNotFoundRscDfn
+	FailNotFoundRscGrp      = wire.FailNotFoundRscGrp
+	FailNotFoundStorPool    = wire.FailNotFoundStorPool
+	FailNotFoundStorPoolDfn = wire.FailNotFoundStorPoolDfn
+	InfoNoRscSpawned        = wire.InfoNoRscSpawned
+	WarnNotFound            = wire.WarnNotFound
+	WarnRscAlreadyDeployed  = wire.WarnRscAlreadyDeployed
 )
 
 // Properties and the controller.

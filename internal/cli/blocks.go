@@ -81,3 +81,27 @@ func reports(all ...client.RcList) client.RcList {
 	}
 	return out
 }
+
+// sayings returns entries in three lines at most for each: what happened, why, and what to do about it. Details, such as
+// identifiers, are shown on request.
+func sayings(entries client.RcList, s style, details bool) string {
+	var b strings.Builder
+	for _, e := range entries {
+		b.WriteString(s.paint(typeColor(e.RetCode), e.RetCode.Type()+":") + " " + oneLine(e.Message) + "\n")
+		for _, part := range []struct{ title, text string }{
+			{"why: ", e.Cause},
+			{"do:  ", e.Correction},
+		} {
+			if part.text != "" {
+				b.WriteString("  " + part.title + oneLine(part.text) + "\n")
+			}
+		}
+		if more := oneLine(e.Details); more != "" && (details || (e.Cause == "" && e.Correction == "" && !strings.HasPrefix(more, "UUID"))) {
+			b.WriteString("  details: " + more + "\n")
+		}
+		if len(e.ErrorReportIDs) > 0 && details {
+			b.WriteString("  reports: " + oneLine(strings.Join(e.ErrorReportIDs, ", ")) + "\n")
+		}
+	}
+	return b.String()
+}

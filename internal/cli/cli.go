@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"strings"
@@ -39,6 +40,12 @@ type Env struct {
 	Getenv func(string) string
 	// Terminal says that Stdout is a terminal: colours and drawn tables are for terminals alone.
 	Terminal bool
+	// Width returns how many columns the terminal has now; 0 is no bound. Nil: no bound.
+	Width func() int
+	// Asks says that Stdin and Stderr are terminals: somebody is there to be asked, and to be shown how far work is.
+	Asks bool
+	// ReadFile reads files that options name, and linstor-client.conf. Nil: there are none.
+	ReadFile func(name string) ([]byte, error)
 	// HTTP sends the requests. Nil: the client's own.
 	HTTP *http.Client
 	// LookupHost resolves the name of a node that is created without an address. Nil: the system's resolver.
@@ -56,6 +63,14 @@ func (e Env) withDefaults() Env {
 	if e.Getenv == nil {
 		e.Getenv = func(string) string { return "" }
 	}
+	if e.Width == nil {
+		e.Width = func() int { return 0 }
+	}
+	if e.ReadFile == nil {
+		e.ReadFile = func(name string) ([]byte, error) {
+			return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+		}
+	}
 	if e.LookupHost == nil {
 		e.LookupHost = net.DefaultResolver.LookupHost
 	}
@@ -69,37 +84,60 @@ func (e Env) withDefaults() Env {
 }
 
 // AddTo adds the client commands and the global flags to root. It takes over root's output, its errors and how they are
-// printed: see [Run].
+// printed: see [Run]. A root named linstor answers as the linstor client does.
 func AddTo(root *cobra.Command, env Env) {
-	a := &app{env: env.withDefaults()}
+	a := &app{env: env.withDefaults(), linstor: root.Name() == "linstor"}
 	a.addGlobalFlags(root)
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.SetIn(a.env.Stdin)
 	root.SetOut(a.env.Stdout)
 	root.SetErr(a.env.Stderr)
-	root.AddCommand(
-		a.advise(), a.controller(), a.errorReport(), a.jobs(), a.keyValueStore(), a.node(), a.nodeConnection(), a.orphans(), a.physicalStorage(),
-		a.resource(), a.resourceConnection(), a.resourceDefinition(), a.resourceGroup(), a.spaceReporting(), a.storagePool(),
-		a.storagePoolDefinition(), a.volume(), a.volumeDefinition(), a.volumeGroup(),
-	)
+	root.AddCommand(a.commands()...)
+}
+
+// commands returns the groups of client commands. A new command is one line here, or one in its group.
+func (a *app) commands() []*cobra.Command {
+	return []*cobra.Command{
+		a.advise(),
+		a.controller(),
+		a.errorReport(),
+		a.jobs(),
+		a.keyValueStore(),
+		a.node(),
+		a.nodeConnection(),
+		a.orphans(),
+		a.physicalStorage(),
+		a.resource(),
+		a.resourceConnection(),
+		a.resourceDefinition(),
+		a.resourceGroup(),
+		a.spaceReporting(),
+		a.storagePool(),
+		a.storagePoolDefinition(),
+		a.volume(),
+		a.volumeDefinition(),
+		a.volumeGroup(),
+	}
 }
 
 // Run runs the command of root that args name, and returns the exit code. Commands that do not come from this package may be
 // below root, too: an error of theirs is printed, and ends in [ExitUnknown] unless they return one from [WithExit].
 func Run(ctx context.Context, root *cobra.Command, env Env, args []string) int {
-	env = env.withDefaults()
-	cmd, args, err := rewrite(root, args)
+	a := &app{env: env.withDefaults()}
+	err := a.takeDefaults(root, args)
+	cmd := root
+	if err == nil {
+		cmd, args, err = rewrite(root, args)
+	}
 	if err == nil {
 		root.SetArgs(args)
 		cmd, err = root.ExecuteContextC(ctx)
 	}
 	code := exitCode(err)
-	if said := message(err); said != "" {
-		_, _ = fmt.Fprintf(env.Stderr, "error: %s\n", said)
-	}
+	_, _ = io.WriteString(a.env.Stderr, a.said(err).lines())
 	if code == ExitUsage {
-		_, _ = fmt.Fprintf(env.Stderr, "usage: %s\nTry '%s --help'.\n", cmd.UseLine(), cmd.CommandPath())
+		_, _ = fmt.Fprintf(a.env.Stderr, "usage: %s\nTry '%s --help'.\n", cmd.UseLine(), cmd.CommandPath())
 	}
 	return code
 }
@@ -130,29 +168,8 @@ func (e exitError) Unwrap() error { return e.err }
 // WithExit returns an error that ends [Run] with code after err was printed. A nil err prints nothing.
 func WithExit(code int, err error) error { return exitError{code, err} }
 
-// message returns what has to be printed about err.
-func message(err error) string {
-	if err == nil || brokenPipe(err) {
-		return ""
-	}
-	if exit, ok := errors.AsType[exitError](err); ok && exit.err == nil {
-		return ""
-	}
-	failure, ok := errors.AsType[*client.ConnectionError](err)
-	switch {
-	case !ok:
-	case errors.Is(err, context.Canceled) && failure.Unknown:
-		return "interrupted; the request may have been carried out"
-	case errors.Is(err, context.Canceled):
-		return "interrupted"
-	case !failure.Timeout() && !failure.Unknown:
-		return err.Error() + "\nSet --controllers or LS_CONTROLLERS to where a controller listens."
-	}
-	return err.Error()
-}
-
 func exitCode(err error) int {
-	if err == nil || brokenPipe(err) {
+	if err == nil || brokenPipe(err) || errors.Is(err, errShown) {
 		return ExitOK
 	}
 	if exit, ok := errors.AsType[exitError](err); ok {

@@ -21,12 +21,54 @@
 //
 // # Output
 //
-// Tables are for people. -m prints the JSON of the API in the form in which the linstor client prints it (a list of the
-// lists that the API gave), and -o json the same without the outer list. Both are what the controller sent, not what
-// this program understood of it.
+// Tables are for people: they fit the terminal, in a frame or as records, and have colours only there. Without a terminal their
+// columns and their forms stay the same for scripts. -o wide has more columns, -o name only what identifies each row, in the
+// order in which commands take it; --bytes gives exact sizes, --watch the list again and again.
+//
+// -m prints the JSON of the API in the form in which the linstor client prints it (a list of the lists that the API gave), -o
+// json the same without the outer list, -o yaml that as YAML. All are what the controller sent, not what this program
+// understood of it.
 //
 // What the controller said goes to the standard output, also when it is an error; what went wrong on this side goes to
-// the standard error. A reader of the output that goes away is not an error.
+// the standard error. Either has three lines at most: what, why, and what to do. A reader of the output that goes away is not
+// an error.
+//
+// # As linstor
+//
+// Called by the name linstor, the program answers as that client: entries in its blocks, no questions, no progress, no
+// suggestions. As holdfast it asks before it destroys something, where it runs on a terminal and without --yes.
+//
+// # Adding a command
+//
+// A group is a method of app that returns a command, and a line in app.commands; a command of a group is a line there. Its body
+// is a function of a [session], which [app.run] wraps:
+//
+//	func (a *app) nodeList() *cobra.Command {
+//		var nodes list // a list option in LINSTOR's grammar
+//		cmd := &cobra.Command{
+//			Use: "list", Aliases: []string{"l"}, Short: "List nodes", Args: nothing,
+//			RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
+//				all, err := s.Nodes(ctx, client.NodeFilter{Nodes: nodes})
+//				if err != nil {
+//					return err // run prints what the controller refused, and finds the exit code
+//				}
+//				t := newTable("Node", "State", ">Free", "+UUID").named("Node") // > right, + only with -o wide
+//				for _, n := range all {
+//					t.row(n.Name, a.nodeState(n), n.Free, n.UUID) // strings, cells with a colour, client.SizeKiB or a pointer to one
+//				}
+//				return s.list(t) // or the JSON of the last call
+//			}),
+//		}
+//		pastable(cmd) // the flags of all lists
+//		nodes.addTo(cmd.Flags(), "nodes", "n", "only these nodes")
+//		return cmd
+//	}
+//
+//	return s.changed(s.DeleteNode(ctx, name)) // a change: prints the entries of the answer
+//
+// Positional arguments are named in Use with the words that completion knows: see complete.go. A command that destroys data
+// asks with session.confirm before its first change. A command that takes long shows how far it is: session.followJob for a
+// stored job, during for a call that takes long. Mistakes in arguments are usagef.
 //
 // # Exit codes
 //

@@ -57,7 +57,10 @@ func TestMistakesInArgumentsEndBeforeAnythingIsSent(t *testing.T) {
 		{"r c n1 r1 -s p1 p2", "a replica lies in one pool, not in p1 and p2"},
 		{"v sp n1 r1 x k v", `volume number "x"`},
 		{"err d", "name the reports to delete"},
-		{"-o yaml n l", `output "yaml": want text or json`},
+		{"-o xml n l", `output "xml": want text, wide, name, json or yaml`},
+		{"-o yaml -m n l", "-m and --output yaml exclude each other"},
+		{"nod l", `unknown command "nod"; did you mean node?`},
+		{"n lst", `has no command "lst"; did you mean list?`},
 		{"-t 0 n l", "timeout 0: want a positive number of seconds"},
 		{"-t x n l", `invalid argument "x" for "--timeout"`},
 		{"--controllers ftp://x n l", `scheme "ftp" is not http`},
@@ -183,7 +186,7 @@ func TestChangeOfUnknownOutcomeSaysSo(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	t.Cleanup(s.Close)
 	got := run(t, at(s.URL), "n d n1")
-	if got.code != cli.ExitConnection || !strings.HasPrefix(got.stderr, "error: no controller answered, and the request may have been carried out;") {
+	if got.code != cli.ExitConnection || !strings.HasPrefix(got.stderr, "error: no controller answered at ") {
 		t.Errorf("exit %d: %s", got.code, got.stderr)
 	}
 }
@@ -200,7 +203,7 @@ func TestSeveralChangesGoOnAfterARefusal(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	got := run(t, at(s.URL), "rd d r1 r2 r3")
-	want := result{cli.ExitAPI, "ERROR:\n    In use.\nSUCCESS:\n    Done.\nSUCCESS:\n    Done.\n", ""}
+	want := result{cli.ExitAPI, "ERROR: In use.\nSUCCESS: Done.\nSUCCESS: Done.\n", ""}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(result{})); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

@@ -56,7 +56,7 @@ func explainTable(x client.Explanation) *table {
 		if p.Score != nil {
 			score = strconv.FormatFloat(*p.Score, 'f', 3, 64)
 		}
-		t.row(p.NodeName, p.StoragePoolName, string(p.ProviderKind), knownSize(p.FreeCapacity), knownSize(p.Room), score, verdict(x, p))
+		t.row(p.NodeName, p.StoragePoolName, string(p.ProviderKind), p.FreeCapacity, p.Room, score, verdict(x, p))
 	}
 	return t
 }

@@ -172,11 +172,6 @@ func optional(cmd *cobra.Command, name, text string) *string {
 	return &text
 }
 
-// pastable declares the flag that all lists have.
-func pastable(cmd *cobra.Command) {
-	cmd.Flags().BoolP("pastable", "p", false, "plain output, for mails and tickets")
-}
-
 // compatible declares flags that LINSTOR has and that change nothing here.
 func compatible(cmd *cobra.Command, name, short string) {
 	cmd.Flags().BoolP(name, short, false, "accepted for compatibility")

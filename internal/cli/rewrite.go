@@ -29,7 +29,7 @@ func rewrite(root *cobra.Command, args []string) (*cobra.Command, []string, erro
 	args = leadingGlobals(root, args)
 	cmd, rest, err := root.Find(args)
 	if err != nil {
-		return cmd, nil, usageError{err}
+		return root, nil, unknownCommand(root, args)
 	}
 	if cmd == root || cmd.DisableFlagParsing || isBuiltIn(cmd) {
 		return cmd, args, nil
@@ -61,6 +61,22 @@ func isBuiltIn(cmd *cobra.Command) bool {
 
 func isHelp(arg string) bool { return arg == "-h" || arg == "--help" }
 
+// unknownCommand explains a first word that is no command.
+func unknownCommand(root *cobra.Command, args []string) error {
+	i := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") && child(root, arg) == nil })
+	word := args[max(i, 0)]
+	var names []string
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(append(names, c.Name()), c.Aliases...)
+		}
+	}
+	if meant := nearest(word, names); meant != "" {
+		return usagef("unknown command %q; did you mean %s?", word, meant)
+	}
+	return usagef("unknown command %q; '%s --help' lists all", word, root.CommandPath())
+}
+
 // missingCommand explains a group of commands without the command.
 func missingCommand(group *cobra.Command, rest []string) error {
 	var names []string
@@ -71,6 +87,9 @@ func missingCommand(group *cobra.Command, rest []string) error {
 	}
 	known := strings.Join(names, ", ")
 	for _, arg := range rest {
+		if meant := nearest(arg, names); meant != "" && !strings.HasPrefix(arg, "-") {
+			return usagef("%s has no command %q; did you mean %s?", group.CommandPath(), arg, meant)
+		}
 		if !strings.HasPrefix(arg, "-") {
 			return usagef("%s has no command %q; it has %s", group.CommandPath(), arg, known)
 		}
@@ -92,7 +111,7 @@ func leadingGlobals(root *cobra.Command, args []string) []string {
 			}
 		}
 		out, args = append(out, arg), rest
-		if takesValue := arg == "--timeout" || arg == "--controllers" || arg == "--output" || arg == "-o"; takesValue && len(args) > 0 {
+		if flag := lookup(root.PersistentFlags(), arg); flag != nil && flag.NoOptDefVal == "" && len(args) > 0 {
 			out, args = append(out, args[0]), args[1:]
 		}
 	}

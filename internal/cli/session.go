@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -21,13 +22,18 @@ type session struct {
 	*client.Client
 
 	app      *app
+	args     []string
+	out      io.Writer // where answers go
 	form     form
 	pastable bool
+	groupBy  list
 	last     []byte            // the answer of the last call as it came
 	url      string            // of the last call
 	entries  []json.RawMessage // of changes, in the forms of JSON
+	missing  []client.RetCode  // of what the controller did not find
 	failed   bool              // the controller refused something
 	warned   bool
+	named    bool // names were printed, and nothing else is to be
 }
 
 // action is what a command does.
@@ -36,20 +42,33 @@ type action func(ctx context.Context, s *session, args []string) error
 // run makes an action the body of a command.
 func (a *app) run(do action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		form, err := a.form()
-		if err != nil {
-			return err
+		if every := watchFlag(cmd); every > 0 {
+			return a.watch(cmd, args, do, every)
 		}
-		s := &session{app: a, form: form}
-		if flag := cmd.Flags().Lookup("pastable"); flag != nil {
-			s.pastable = flag.Value.String() == "true"
-		}
-		s.Client, err = a.connect(func(x client.Exchange) { s.last, s.url = x.Answer, x.URL })
-		if err != nil {
-			return err
-		}
-		err = s.refusal(do(cmd.Context(), s, args))
-		return errors.Join(err, s.finish(err))
+		return a.once(cmd, args, do, a.env.Stdout)
+	}
+}
+
+// once runs an action once, with its answers going to out.
+func (a *app) once(cmd *cobra.Command, args []string, do action, out io.Writer) error {
+	form, err := a.form()
+	if err != nil {
+		return err
+	}
+	s := &session{app: a, args: args, out: out, form: form}
+	if s.Client, err = a.connect(s.note, s.listFlags(cmd)...); err != nil {
+		return err
+	}
+	err = s.refusal(do(cmd.Context(), s, args))
+	s.suggest(cmd.Context())
+	return errors.Join(err, s.finish(err))
+}
+
+// note keeps what the controller answered.
+func (s *session) note(x client.Exchange) {
+	s.last, s.url = x.Answer, x.URL
+	if s.app.globals.verbose {
+		_, _ = fmt.Fprintf(s.app.env.Stderr, "%s %s: %d, %.1f ms\n", x.Method, x.URL, x.Status, float64(x.Duration.Microseconds())/1000)
 	}
 }
 
@@ -84,6 +103,7 @@ func (s *session) changed(entries client.RcList, err error) error {
 	}
 	for _, e := range entries {
 		s.warned = s.warned || e.RetCode.IsWarning()
+		s.missing = append(s.missing, e.RetCode)
 	}
 	if s.form == text {
 		return s.writeEntries(entries)
@@ -135,8 +155,15 @@ func (s *session) listJSON(body []byte) error {
 	return s.writeJSON(body)
 }
 
-// writeJSON prints body with the indentation of the linstor client.
+// writeJSON prints body with the indentation of the linstor client, or as YAML.
 func (s *session) writeJSON(body []byte) error {
+	if s.form == yaml {
+		lines, err := toYAML(body)
+		if err != nil {
+			return err
+		}
+		return s.write(lines)
+	}
 	var out bytes.Buffer
 	if err := json.Indent(&out, bytes.TrimSpace(body), "", "  "); err != nil {
 		return err
@@ -146,14 +173,29 @@ func (s *session) writeJSON(body []byte) error {
 }
 
 func (s *session) write(text string) error {
-	_, err := io.WriteString(s.app.env.Stdout, text)
+	if s.named {
+		return nil
+	}
+	_, err := io.WriteString(s.out, text)
 	return err
 }
 
-// writeTable prints a table.
-func (s *session) writeTable(t *table) error { return s.write(t.draw(s.app.style(s.pastable))) }
+// writeTable prints a table. With the output name, nothing is printed after it.
+func (s *session) writeTable(t *table) error {
+	if err := t.group(s.groupBy); err != nil {
+		return err
+	}
+	style := s.app.style(s.pastable)
+	err := s.write(t.draw(style))
+	s.named = style.names
+	return err
+}
 
-// writeEntries prints entries as blocks.
+// writeEntries prints what a controller said.
 func (s *session) writeEntries(entries client.RcList) error {
-	return s.write(blocks(entries, s.app.style(s.pastable)))
+	style := s.app.style(s.pastable)
+	if s.app.linstor {
+		return s.write(blocks(entries, style))
+	}
+	return s.write(sayings(entries, style, s.app.globals.verbose))
 }

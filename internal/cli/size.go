@@ -6,6 +6,7 @@ package cli
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -93,4 +94,9 @@ func knownSize(size *client.SizeKiB) string {
 		return ""
 	}
 	return formatSize(*size)
+}
+
+// exactSize returns a size in bytes.
+func exactSize(size client.SizeKiB) string {
+	return new(big.Int).Lsh(big.NewInt(int64(size)), 10).String()
 }

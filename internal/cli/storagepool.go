@@ -108,7 +108,7 @@ func poolTable(pools []client.StoragePool) *table {
 		if strings.ContainsAny(shared, ";:") { // The name of a pool that is not shared.
 			shared = ""
 		}
-		t.row(p.StoragePoolName, p.NodeName, string(p.ProviderKind), backing(p), knownSize(p.FreeCapacity), knownSize(p.TotalCapacity),
+		t.row(p.StoragePoolName, p.NodeName, string(p.ProviderKind), backing(p), p.FreeCapacity, p.TotalCapacity,
 			can, poolState(p), shared)
 	}
 	return t

@@ -88,7 +88,7 @@ func (a *app) physicalStorage() *cobra.Command {
 					}
 				}
 				slices.Sort(lines)
-				t.row(knownSize(&size), fmt.Sprint(p.Rotational), strings.Join(lines, "\n"))
+				t.row(size, fmt.Sprint(p.Rotational), strings.Join(lines, "\n"))
 			}
 			return s.list(t)
 		}),

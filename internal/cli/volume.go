@@ -59,7 +59,7 @@ func volumeTable(all []client.ResourceWithVolumes, withReplication bool) *table 
 	for _, r := range all {
 		for _, v := range r.Volumes {
 			row := []any{
-				r.Name, r.NodeName, v.StoragePoolName, fmt.Sprint(v.VolumeNumber), minor(v), v.DevicePath, knownSize(v.AllocatedSize),
+				r.Name, r.NodeName, v.StoragePoolName, fmt.Sprint(v.VolumeNumber), minor(v), v.DevicePath, v.AllocatedSize,
 				usage(r.Resource), volumeState(r.Resource, v), replications(v),
 			}
 			t.row(row[:len(titles)]...)

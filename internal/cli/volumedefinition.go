@@ -75,7 +75,7 @@ func (a *app) volumeDefinitionList() *cobra.Command {
 			t := newTable("ResourceName", "VolumeNr", "VolumeMinor", ">Size", "Gross", "State")
 			for _, d := range all {
 				for _, v := range d.VolumeDefinitions {
-					t.row(d.Name, fmt.Sprint(v.VolumeNumber), definitionMinor(v), formatSize(v.Size), grossMark(v), volumeDefinitionState(v))
+					t.row(d.Name, fmt.Sprint(v.VolumeNumber), definitionMinor(v), v.Size, grossMark(v), volumeDefinitionState(v))
 				}
 			}
 			return s.list(t)

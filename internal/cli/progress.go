@@ -1,0 +1,214 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/holdfast-storage/holdfast/client"
+)
+
+// part is one line of a progress: a node, a volume, or the whole work.
+type part struct {
+	name  string
+	done  int64
+	total int64 // zero: not known
+	sizes bool  // done and total are bytes
+	note  string
+	color color
+}
+
+// progress shows how far work is, on the standard error: bars that are drawn again in place on a terminal, and elsewhere a
+// line whenever a part has come a tenth further or has something else to say. With JSON or YAML it shows nothing.
+type progress struct {
+	out      io.Writer
+	style    style
+	terminal bool
+	quiet    bool
+	drawn    int // lines on the terminal that are ours
+	said     map[string]string
+}
+
+func (s *session) progress() *progress {
+	return &progress{
+		out: s.app.env.Stderr, style: s.app.style(s.pastable), terminal: s.app.env.Asks, quiet: s.form != text || s.app.linstor,
+		said: map[string]string{},
+	}
+}
+
+// show shows where the parts are now.
+func (p *progress) show(parts []part) {
+	if p.quiet || len(parts) == 0 {
+		return
+	}
+	var b strings.Builder
+	if p.terminal {
+		p.forget(&b)
+		names := 0
+		for _, x := range parts {
+			names = max(names, width(x.name))
+		}
+		for _, x := range parts {
+			b.WriteString(x.bar(p.style, names) + "\n")
+		}
+		p.drawn = len(parts)
+	} else {
+		for _, x := range parts {
+			if step := x.step(); p.said[x.name] != step {
+				p.said[x.name] = step
+				b.WriteString(x.bar(style{}, 0) + "\n")
+			}
+		}
+	}
+	_, _ = io.WriteString(p.out, b.String())
+}
+
+// end takes the bars away from a terminal: what the command prints next stands in their place.
+func (p *progress) end() {
+	var b strings.Builder
+	p.forget(&b)
+	_, _ = io.WriteString(p.out, b.String())
+}
+
+// forget moves to where the bars begin, and clears them.
+func (p *progress) forget(b *strings.Builder) {
+	if p.drawn > 0 {
+		fmt.Fprintf(b, "\x1b[%dA\x1b[J", p.drawn)
+		p.drawn = 0
+	}
+}
+
+// step changes when there is something new to say without a terminal.
+func (x part) step() string {
+	if x.total <= 0 {
+		return x.note
+	}
+	return fmt.Sprintf("%d %s", x.done*10/x.total, x.note)
+}
+
+// bar returns a part as a line.
+func (x part) bar(s style, names int) string {
+	const cells = 24
+	line := printable(x.name)
+	if pad := names - width(line); pad > 0 {
+		line += strings.Repeat(" ", pad)
+	}
+	if x.total > 0 {
+		done := min(max(x.done, 0), x.total)
+		full := int(done * cells / x.total)
+		filled, empty := "#", "."
+		if s.drawn {
+			filled, empty = "█", "░"
+		}
+		if names > 0 {
+			line += "  " + s.paint(green, strings.Repeat(filled, full)) + strings.Repeat(empty, cells-full)
+		}
+		line += fmt.Sprintf("  %3d%%", done*100/x.total)
+		if x.sizes {
+			line += fmt.Sprintf("  %s of %s", formatSize(client.RoundDown(done)), formatSize(client.RoundUp(x.total)))
+		} else {
+			line += fmt.Sprintf("  %d of %d", done, x.total)
+		}
+	}
+	if x.note != "" {
+		line += "  " + s.paint(x.color, oneLine(x.note))
+	}
+	return line
+}
+
+// during makes a call that may take long, and shows meanwhile where look says that the work is. Nothing is shown of a call
+// that ends soon. Again is the command that shows the work after an interruption, which the work outlives.
+func during[T any](ctx context.Context, s *session, again string, look func(context.Context, *client.Client) ([]part, error), call func(context.Context) (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	ended := make(chan result, 1)
+	go func() {
+		value, err := call(ctx)
+		ended <- result{value, err}
+	}()
+	eyes, err := s.app.connect(nil)
+	p := s.progress()
+	if err != nil || p.quiet {
+		r := <-ended
+		return r.value, interruption(r.err, again)
+	}
+	defer p.end()
+	tick := time.NewTicker(s.app.env.Poll)
+	defer tick.Stop()
+	for {
+		select {
+		case r := <-ended:
+			return r.value, interruption(r.err, again)
+		case <-tick.C:
+			// What cannot be looked at now is looked at again: the call itself says what is wrong.
+			if parts, err := look(ctx, eyes); err == nil {
+				p.show(parts)
+			}
+		}
+	}
+}
+
+// interruption says of work that was left to itself how to see it again. Other errors stay as they are.
+func interruption(err error, again string) error {
+	if err == nil || !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return exitError{ExitUnknown, fmt.Errorf("interrupted here; the work goes on: see %s", again)}
+}
+
+// followJob shows a stored job until it ends, and returns nil when it was done. A job that is running when ctx ends goes on,
+// and the error says how to see it again. This is how a command that begins a job waits for it:
+//
+//	entries, err := s.EvacuateNode(ctx, node, how)
+//	if err := s.changed(entries, err); err != nil || s.failed {
+//		return err
+//	}
+//	return s.followJob(ctx, id)
+//
+// A problem of a try is shown and is not the end: the controller tries again.
+func (s *session) followJob(ctx context.Context, id string) error {
+	p := s.progress()
+	defer p.end()
+	tick := time.NewTicker(s.app.env.Poll)
+	defer tick.Stop()
+	for {
+		job, err := s.Job(ctx, id)
+		if err != nil {
+			return interruption(err, "holdfast job show "+id)
+		}
+		switch job.State {
+		case "done":
+			return nil
+		case "failed", "cancelled":
+			p.end()
+			why := "it was cancelled"
+			if len(job.Problems) > 0 {
+				why = strings.Join(job.Problems, "; ")
+			}
+			return exitError{ExitAPI, saying{what: fmt.Sprintf("%s of %s has %s", job.Kind, job.Object, job.State), why: why, do: "see holdfast job show " + id}}
+		}
+		p.show([]part{jobPart(job)})
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return interruption(ctx.Err(), "holdfast job show "+id)
+		}
+	}
+}
+
+// jobPart returns a job as a line of a progress.
+func jobPart(j client.Job) part {
+	x := part{name: j.Kind + " " + j.Object, done: int64(j.Done), total: int64(j.Total)}
+	if len(j.Problems) > 0 {
+		x.note, x.color = j.Problems[0], yellow
+	}
+	return x
+}
