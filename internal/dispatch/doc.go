@@ -12,13 +12,17 @@
 // increments. Assignments are built from the newest durable state, and only from that: an
 // agent never acts on what a crash can take back.
 //
+// What a node has of a definition is one assignment: the replica, and its parts of snapshots,
+// which may be there without a replica.
+//
 // The generation of a resource's assignment is the highest revision among the rows that it
-// was made of: the resource, its definition and the volume definitions of its volumes, and
-// then their group, the pools and the settings. So it is the same after a reconnect or a new
-// start of the controller, and it grows when something of it changed. When only rows of
+// was made of: the resource, its definition, the volume definitions of its volumes and the
+// snapshots' parts on the node, and then their group, the pools and the settings. So it is the
+// same after a reconnect or a new start of the controller, but for rows that went, and it grows
+// when something of it changed. When only rows of
 // the second kind changed, and nothing of what the agent is told, no new assignment is sent.
-// Whoever wants to wait for an agent writes the resource's own row and waits for that
-// revision.
+// Whoever wants to wait for an agent writes the resource's own row, or that of a snapshot's part,
+// and waits for that revision.
 //
 // # What it promises
 //

@@ -83,6 +83,10 @@ func (s *Server) resync(view *store.View) {
 			_, ok := schema.Resources.Get(view, model.ResourceID{Definition: d, Node: h.node})
 			return ok || h.confirms(d)
 		})
+		s.cfg.Observed.PruneSnapshots(h.node, func(d model.DefinitionKey, k model.SnapshotKey) bool {
+			_, ok := schema.SnapshotReplicas.Get(view, model.SnapshotReplicaID{Definition: d, Snapshot: k, Node: h.node})
+			return ok
+		})
 		for p, st := range s.cfg.Observed.Pools(h.node) {
 			id := model.PoolID{Node: h.node, Pool: p}
 			if _, ok := schema.Pools.Get(view, id); !ok && len(st.Unknown) == 0 {
@@ -115,6 +119,8 @@ func (s *Server) take(commit store.Commit) {
 		switch ch.Collection {
 		case schema.Resources.Name():
 			s.takeResource(&c, ch)
+		case schema.SnapshotReplicas.Name():
+			s.takeSnapshot(&c, ch)
 		case schema.Definitions.Name():
 			// New and deleted ones have no replicas but those in the same commit.
 			if k, was, is, ok := schema.Definitions.Changed(ch); ok && was != nil && is != nil {
@@ -169,6 +175,17 @@ func (s *Server) takeResource(c *concern, ch store.Change) {
 	c.of(id.Node).resource(id.Definition)
 	if is == nil {
 		s.forget(id, ch.Revision)
+	}
+}
+
+func (s *Server) takeSnapshot(c *concern, ch store.Change) {
+	id, _, is, ok := schema.SnapshotReplicas.Changed(ch)
+	if !ok {
+		return
+	}
+	c.of(id.Node).resource(id.Definition)
+	if is == nil {
+		s.cfg.Observed.ForgetSnapshot(id)
 	}
 }
 

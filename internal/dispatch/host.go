@@ -129,12 +129,11 @@ func (s *sent) update(m *agentpb.Assignments, r store.Reader, node model.NodeKey
 			s.updatePool(m, k, &p, ok)
 		}
 		for k := range t.resources {
-			row, ok := schema.Resources.Get(r, model.ResourceID{Definition: k, Node: node})
-			s.updateResource(m, r, k, &row, ok)
+			s.updateResource(m, r, node, k)
 		}
 	}
 	for k, name := range t.strangers {
-		if _, is := schema.Resources.Get(r, model.ResourceID{Definition: k, Node: node}); !is {
+		if _, is := s.resources[k]; !is {
 			m.GoneResources = append(m.GoneResources, name)
 		}
 	}
@@ -155,12 +154,15 @@ func (s *sent) updateAll(m *agentpb.Assignments, r store.Reader, node model.Node
 	resources := make(map[model.DefinitionKey]struct{})
 	for row := range schema.ResourcesByNode.Get(r, node) {
 		resources[row.Definition] = struct{}{}
-		s.updateResource(m, r, row.Definition, &row, true)
+	}
+	for part := range schema.SnapshotReplicasByNode.Get(r, node) {
+		resources[part.Definition] = struct{}{}
 	}
 	for k := range s.resources {
-		if _, is := resources[k]; !is {
-			s.updateResource(m, r, k, nil, false)
-		}
+		resources[k] = struct{}{}
+	}
+	for k := range resources {
+		s.updateResource(m, r, node, k)
 	}
 }
 
@@ -179,8 +181,13 @@ func (s *sent) updatePool(m *agentpb.Assignments, k model.PoolKey, p *schema.Poo
 	}
 }
 
-func (s *sent) updateResource(m *agentpb.Assignments, r store.Reader, k model.DefinitionKey, row *schema.Resource, is bool) {
+func (s *sent) updateResource(m *agentpb.Assignments, r store.Reader, node model.NodeKey, k model.DefinitionKey) {
 	had, known := s.resources[k]
+	var row *schema.Resource
+	if found, ok := schema.Resources.Get(r, model.ResourceID{Definition: k, Node: node}); ok {
+		row = &found
+	}
+	now, is := assign(r, node, k, row)
 	if !is {
 		if known {
 			delete(s.resources, k)
@@ -188,7 +195,10 @@ func (s *sent) updateResource(m *agentpb.Assignments, r store.Reader, k model.De
 		}
 		return
 	}
-	now := assign(r, row)
+	if known { // a row that went, such as a snapshot's, takes its revision with it
+		now.own = max(now.own, had.own)
+		now.msg.Generation = max(now.msg.GetGeneration(), uint64(now.own))
+	}
 	if known && had.own == now.own && had.says(now) {
 		return
 	}

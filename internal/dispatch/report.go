@@ -30,8 +30,14 @@ func (s *Server) Report(ctx context.Context, req *agentpb.ReportRequest) (*agent
 	}
 	x.touch()
 	in := s.read(x.host, req)
+	if err := s.confirmSnapshots(ctx, node, in.snapshots); err != nil {
+		return nil, err
+	}
 	if !s.observe(x, in.now, req.GetApplied()) {
 		return &agentpb.ReportReply{UnknownSession: true}, nil
+	}
+	for _, g := range in.snapshots {
+		s.cfg.Observed.ForgetSnapshot(g.Snapshot)
 	}
 	s.count.statuses.Add(int64(len(req.GetResources())))
 	if len(in.strangers) > 0 {
@@ -70,7 +76,8 @@ type reading struct {
 	now       observed.Report
 	gone      []Gone
 	then      map[model.DefinitionKey]observed.ResourceStatus // of what is gone, once that is durable
-	strangers []string                                        // resources without a row
+	snapshots []SnapshotGone
+	strangers []string // resources without a row
 }
 
 // read sorts the parts of a report by the newest durable state.
@@ -107,8 +114,11 @@ func (s *Server) read(h *host, req *agentpb.ReportRequest) reading {
 func (s *Server) readResource(in *reading, view *store.View, h *host, m *agentpb.ResourceStatus) {
 	k := model.DefinitionName(m.GetName()).Key()
 	row, ok := schema.Resources.Get(view, model.ResourceID{Definition: k, Node: h.node})
+	snapshots := readSnapshots(in, view, h, k, m)
 	if !ok {
-		in.strangers = append(in.strangers, m.GetName())
+		if !snapshots {
+			in.strangers = append(in.strangers, m.GetName())
+		}
 		return
 	}
 	st := resourceOf(m)
@@ -124,6 +134,38 @@ func (s *Server) readResource(in *reading, view *store.View, h *host, m *agentpb
 		return
 	}
 	in.now.Resources[k] = st
+}
+
+// readSnapshots takes what is said of the snapshots of a definition. It returns false when the
+// node has none.
+func readSnapshots(in *reading, view *store.View, h *host, k model.DefinitionKey, m *agentpb.ResourceStatus) (any bool) {
+	said := snapshotsOf(m)
+	for s := range schema.SnapshotsOf(view, k) {
+		id := model.SnapshotReplicaID{Definition: k, Snapshot: s.Name.Key(), Node: h.node}
+		part, ok := schema.SnapshotReplicas.Get(view, id)
+		if !ok {
+			continue
+		}
+		any = true
+		st, told := said[id.Snapshot]
+		if !told || !part.Deleting || st.Phase != observed.Destroyed {
+			continue
+		}
+		if a, sent := h.sent.resource(k); sent && st.Generation <= a.msg.GetGeneration() &&
+			st.Generation >= uint64(schema.SnapshotReplicas.Revision(view, id)) {
+			in.snapshots = append(in.snapshots, SnapshotGone{Snapshot: id, Generation: st.Generation})
+		}
+	}
+	for name := range said {
+		id := model.SnapshotReplicaID{Definition: k, Snapshot: name, Node: h.node}
+		if _, ok := schema.SnapshotReplicas.Get(view, id); !ok {
+			delete(said, name)
+		}
+	}
+	if any {
+		in.now.Snapshots[k] = said
+	}
+	return any
 }
 
 // goneBy tells what of a replica is gone by the word of its host. The word counts if it is
@@ -168,6 +210,20 @@ func (s *Server) observe(x *session, said observed.Report, applied string) bool 
 		s.cfg.Log.Info("node online", "node", h.node)
 	}
 	return true
+}
+
+// confirmSnapshots makes durable that snapshots are gone, before anyone sees it.
+func (s *Server) confirmSnapshots(ctx context.Context, node model.NodeKey, gone []SnapshotGone) error {
+	if len(gone) == 0 || s.cfg.SnapshotsDestroyed == nil {
+		return nil
+	}
+	if err := s.cfg.SnapshotsDestroyed(ctx, node, gone); err != nil {
+		s.count.refused.Add(1)
+		s.cfg.Log.Warn("snapshots that are gone from a host could not be recorded", "node", node, "err", err)
+		return status.Errorf(codes.Unavailable, "the snapshots that are gone from node %s could not be recorded, say it again: %v", node, err)
+	}
+	s.count.destroyed.Add(int64(len(gone)))
+	return nil
 }
 
 // confirm makes what is gone durable, and only then lets those see it who wait for it.

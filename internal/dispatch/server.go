@@ -28,6 +28,12 @@ type Gone struct {
 	Volumes    []model.VolumeNumber // empty for the replica as a whole
 }
 
+// SnapshotGone is a snapshot of which an agent has said that nothing is left on its host.
+type SnapshotGone struct {
+	Snapshot   model.SnapshotReplicaID
+	Generation uint64 // of the assignment that said destroy
+}
+
 // Config is what a Server needs to know. Store, Observed and Destroyed are required.
 type Config struct {
 	Store    *store.Store
@@ -38,6 +44,10 @@ type Config struct {
 	// again in its transactions: rows may have changed meanwhile. It may be told the same
 	// thing several times, also at once. After an error the agent says it again.
 	Destroyed func(ctx context.Context, node model.NodeKey, gone []Gone) error
+
+	// SnapshotsDestroyed is Destroyed for snapshots whose rows are Deleting. Nil: their rows are
+	// removed by others.
+	SnapshotsDestroyed func(ctx context.Context, node model.NodeKey, gone []SnapshotGone) error
 
 	// Admit refuses a caller that is not the agent of node, by what ctx knows of it. Without
 	// it, everyone is who he says.

@@ -47,15 +47,20 @@ func (s SnapshotStatus) masked() SnapshotStatus {
 	return s
 }
 
-// snapshots is what was said of the snapshots of a definition, and in which session. Those that
-// are destroyed are remembered for a while, for those who come late to wait for just that.
+// snapshots is what was said of the snapshots of a definition, and in which session.
 type snapshots struct {
 	all     map[model.SnapshotKey]SnapshotStatus
-	graves  map[model.SnapshotKey]time.Time // when they were destroyed
 	session uint64
 }
 
-// Snapshot returns the status of a snapshot on a node, and whether the node ever told one.
+// snapshotKey names a snapshot of a node.
+type snapshotKey struct {
+	definition model.DefinitionKey
+	snapshot   model.SnapshotKey
+}
+
+// Snapshot returns the status of a snapshot on a node, and whether the node ever told one. One
+// that was Destroyed is remembered for a while, for those who come late to wait for just that.
 func (s *State) Snapshot(id model.SnapshotReplicaID) (SnapshotStatus, bool) {
 	n := s.node(id.Node)
 	if n == nil {
@@ -71,7 +76,7 @@ func (n *node) readSnapshot(id model.SnapshotReplicaID) (SnapshotStatus, bool) {
 	list := n.snapshots[id.Definition]
 	st, ok := list.all[id.Snapshot]
 	if !ok {
-		return SnapshotStatus{}, false
+		return n.buried.find(snapshotKey{id.Definition, id.Snapshot})
 	}
 	if !n.current(list.session) {
 		return st.masked(), true
@@ -119,15 +124,12 @@ func (s *State) WaitSnapshot(ctx context.Context, id model.SnapshotReplicaID, ge
 func (n *node) takeSnapshots(k model.DefinitionKey, said map[model.SnapshotKey]SnapshotStatus, now time.Time) []model.SnapshotKey {
 	before := n.snapshots[k]
 	current := n.current(before.session)
-	next := snapshots{
-		all: make(map[model.SnapshotKey]SnapshotStatus, len(said)), graves: map[model.SnapshotKey]time.Time{}, session: n.session,
-	}
+	next := snapshots{all: make(map[model.SnapshotKey]SnapshotStatus, len(said)), session: n.session}
 	var news []model.SnapshotKey
 	for name, st := range said {
 		was, had := before.all[name]
 		if had && current && st.Generation < was.Generation {
-			next.all[name] = was
-			continue
+			st = was
 		}
 		next.all[name] = st
 		if !had || !current || !was.equal(st) {
@@ -135,17 +137,9 @@ func (n *node) takeSnapshots(k model.DefinitionKey, said map[model.SnapshotKey]S
 		}
 	}
 	for name, st := range before.all {
-		if _, said := next.all[name]; said {
-			continue
-		}
-		at, buried := before.graves[name]
-		switch {
-		case st.Phase != Destroyed:
+		if _, still := next.all[name]; !still {
+			n.bury(k, name, st, now)
 			news = append(news, name)
-		case !buried:
-			next.all[name], next.graves[name] = st, now
-		case now.Sub(at) < graveAge:
-			next.all[name], next.graves[name] = st, at
 		}
 	}
 	n.keepSnapshots(k, next)
@@ -160,6 +154,15 @@ func (n *node) keepSnapshots(k model.DefinitionKey, list snapshots) {
 	n.snapshots[k] = list
 }
 
+// bury remembers a snapshot of which nothing is said any more, if it was Destroyed. The caller
+// holds the lock.
+func (n *node) bury(k model.DefinitionKey, name model.SnapshotKey, st SnapshotStatus, now time.Time) {
+	if st.Phase == Destroyed {
+		st.Current = true
+		n.buried.add(snapshotKey{k, name}, st, st.Generation, now)
+	}
+}
+
 // ForgetSnapshot drops the status of a snapshot whose row went. One that was Destroyed is
 // remembered for a while.
 func (s *State) ForgetSnapshot(id model.SnapshotReplicaID) {
@@ -170,14 +173,9 @@ func (s *State) ForgetSnapshot(id model.SnapshotReplicaID) {
 	n.mu.Lock()
 	list := n.snapshots[id.Definition]
 	st, had := list.all[id.Snapshot]
-	now := s.now()
-	at, buried := list.graves[id.Snapshot]
-	switch {
-	case had && st.Phase == Destroyed && !buried:
-		list.graves[id.Snapshot] = now
-	case had && (st.Phase != Destroyed || now.Sub(at) >= graveAge):
+	if had {
 		delete(list.all, id.Snapshot)
-		delete(list.graves, id.Snapshot)
+		n.bury(id.Definition, id.Snapshot, st, s.now())
 		n.keepSnapshots(id.Definition, list)
 	}
 	n.mu.Unlock()

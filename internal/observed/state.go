@@ -38,7 +38,8 @@ type node struct {
 	jobs      map[string]job
 	host      host
 	waiters   map[model.DefinitionKey][]*waiter
-	graves    graves
+	graves    graves[model.DefinitionKey, ResourceStatus]
+	buried    graves[snapshotKey, SnapshotStatus]
 }
 
 // resource is a status with the session in which it was said.

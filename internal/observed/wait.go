@@ -148,7 +148,7 @@ func offline(key model.NodeKey, st NodeStatus) error {
 	return fmt.Errorf("node %s: %w", key, ErrNodeOffline)
 }
 
-// How long, and how many for a node, destroyed replicas are remembered after their rows
+// How long, and how many for a node, destroyed replicas and snapshots are remembered after their rows
 // went. Who marks a replica for deletion begins to wait at once after the commit, so a
 // minute is ample.
 const (
@@ -156,35 +156,39 @@ const (
 	maxGraves = 4096
 )
 
-// graves remembers destroyed replicas, the oldest first. The zero value is empty.
-type graves struct {
-	order  []grave
-	latest map[model.DefinitionKey]ResourceStatus
+// graves remembers what was destroyed, the oldest first. The zero value is empty.
+type graves[K comparable, S any] struct {
+	order  []grave[K]
+	latest map[K]buried[S]
 }
 
-type grave struct {
-	key        model.DefinitionKey
+type grave[K comparable] struct {
+	key        K
 	generation uint64
 	at         time.Time
 }
 
-func (g *graves) add(k model.DefinitionKey, st ResourceStatus, now time.Time) {
+type buried[S any] struct {
+	status     S
+	generation uint64
+}
+
+func (g *graves[K, S]) add(k K, st S, generation uint64, now time.Time) {
 	if g.latest == nil {
-		g.latest = make(map[model.DefinitionKey]ResourceStatus)
+		g.latest = make(map[K]buried[S])
 	}
 	drop := 0
 	for drop < len(g.order) && (now.Sub(g.order[drop].at) > graveAge || len(g.order)-drop >= maxGraves) {
-		if old := g.order[drop]; g.latest[old.key].Generation == old.generation {
+		if old := g.order[drop]; g.latest[old.key].generation == old.generation {
 			delete(g.latest, old.key)
 		}
 		drop++
 	}
-	g.order = append(g.order[drop:], grave{key: k, generation: st.Generation, at: now})
-	st.Current = true
-	g.latest[k] = st
+	g.order = append(g.order[drop:], grave[K]{key: k, generation: generation, at: now})
+	g.latest[k] = buried[S]{status: st, generation: generation}
 }
 
-func (g *graves) find(k model.DefinitionKey) (ResourceStatus, bool) {
-	st, ok := g.latest[k]
-	return st, ok
+func (g *graves[K, S]) find(k K) (S, bool) {
+	b, ok := g.latest[k]
+	return b.status, ok
 }

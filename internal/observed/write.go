@@ -193,7 +193,8 @@ func (s *State) Forget(id model.ResourceID, gone uint64) {
 	if had {
 		delete(n.resources, id.Definition)
 		if r.status.Phase == Destroyed {
-			n.graves.add(id.Definition, r.status, s.now())
+			r.status.Current = true
+			n.graves.add(id.Definition, r.status, r.status.Generation, s.now())
 		}
 	}
 	n.mu.Unlock()
