@@ -54,12 +54,13 @@ type Engine interface {
 	Load(ctx context.Context) (Revision, iter.Seq2[Entry, error])
 
 	// Append makes b durable, whole, as the next revision. An empty batch is allowed: it proves that t still owns the map and
-	// that the map can be written. When ctx ends meanwhile Append returns soon, with ErrUnknown if it cannot tell. Errors: [ErrFenced], [ErrUnknown], [ErrFull], [ErrReadOnly], [ErrClosed], and a [*LimitError] for a
-	// batch that no engine takes.
+	// that the map can be written. When ctx ends meanwhile Append returns soon, with ErrUnknown if it cannot tell. Errors:
+	// [ErrFenced], [ErrUnknown], [ErrFull], [ErrReadOnly], [ErrClosed], and a [*LimitError] for a batch that no engine takes.
 	Append(ctx context.Context, t Term, b Batch) (Revision, error)
 
-	// Watch yields each batch after a revision once, whole and in order. It ends by yielding an error: [ErrCompacted] when the
-	// engine has no longer all batches after that revision (the watcher loads again), [ErrClosed], or the error of ctx.
+	// Watch yields each batch after a revision once, whole and in order; the delete of a key that was absent may be missing in it.
+	// It ends by yielding an error: [ErrCompacted] when the engine has no longer all batches after that revision (the watcher loads
+	// again), [ErrClosed], or the error of ctx.
 	Watch(ctx context.Context, after Revision) iter.Seq2[Batch, error]
 
 	// Close gives the map up. Every later call, and every sequence under way, ends with [ErrClosed].

@@ -29,10 +29,26 @@ type Gate struct {
 	opened  chan error
 }
 
+// NewGate returns a gate for an engine that stands at it by Wait.
+func NewGate() *Gate {
+	return &Gate{Reached: make(chan struct{}), opened: make(chan error, 1)}
+}
+
+// Wait says that the gate was reached, and waits until it is opened or ctx ends. It returns what Open was given.
+func (g *Gate) Wait(ctx context.Context) error {
+	close(g.Reached)
+	select {
+	case err := <-g.opened:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // Hold makes the next append of m stop at a step until the gate is opened. Several gates at one step hold one append each, in the
 // order of the calls.
 func (m *Memory) Hold(s Step) *Gate {
-	g := &Gate{Reached: make(chan struct{}), opened: make(chan error, 1)}
+	g := NewGate()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.gates[s] = append(m.gates[s], g)

@@ -196,6 +196,15 @@ func text(b kv.Batch) string {
 	return s.String()
 }
 
+// effect is a batch without the deletes of keys that are absent in the rows before it: a watcher need not see those.
+func effect(before map[string]string, b kv.Batch) string {
+	b.Delete = slices.DeleteFunc(slices.Clone(b.Delete), func(k string) bool {
+		_, there := before[k]
+		return !there
+	})
+	return text(b)
+}
+
 // failure is the first error of a sequence.
 func failure[V any](seq iter.Seq2[V, error]) error {
 	for _, err := range seq {

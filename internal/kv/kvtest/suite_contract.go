@@ -82,7 +82,7 @@ func (s Subject) batchIsNotKept(t *testing.T) {
 	b.Put[0].Key, b.Delete[0] = "other", "other"
 	e.wantRows(1, map[string]string{"a": "1"})
 	seen, err := collect(t.Context(), e, 0, 1)
-	if err != nil || text(seen[0]) != text(batch("a=1", "-b")) {
+	if err != nil || effect(nil, seen[0]) != text(batch("a=1")) {
 		t.Errorf("watch shows %v, %v", seen, err)
 	}
 }

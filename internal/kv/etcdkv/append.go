@@ -1,0 +1,150 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdkv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-storage/holdfast/internal/kv"
+)
+
+// transaction replaces the sequence that etcd wrote at a revision, 0 for none, by the next one, together with the rows of a batch.
+type transaction struct {
+	expect int64
+	next   sequence
+	batch  kv.Batch
+}
+
+// once sends a transaction. When it does not apply, the response holds the sequence key and, in a reign, the election key.
+func (e *Engine) once(ctx context.Context, t transaction) (*clientv3.TxnResponse, error) {
+	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(e.sequence), "=", t.expect)}
+	look := []clientv3.Op{clientv3.OpGet(e.sequence)}
+	if e.reign != nil {
+		conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(e.reign.Key), "=", e.reign.Created))
+		look = append(look, clientv3.OpGet(e.reign.Key, clientv3.WithKeysOnly()))
+	}
+	ops := make([]clientv3.Op, 0, t.batch.Rows()+1)
+	for _, p := range t.batch.Put {
+		ops = append(ops, clientv3.OpPut(e.rows+p.Key, string(p.Value)))
+	}
+	for _, k := range t.batch.Delete {
+		ops = append(ops, clientv3.OpDelete(e.rows+k))
+	}
+	// Watchers take the sequence for the end of a batch.
+	ops = append(ops, clientv3.OpPut(e.sequence, t.next.text()))
+	one, done := e.bound(ctx)
+	defer done()
+	return e.client.Txn(one).If(conditions...).Then(ops...).Else(look...).Commit()
+}
+
+// reigns returns an error when a transaction that did not apply shows that the reign has ended.
+func (e *Engine) reigns(r *clientv3.TxnResponse) error {
+	if e.reign == nil {
+		return nil
+	}
+	if key := r.Responses[1].GetResponseRange().Kvs; len(key) == 0 || key[0].CreateRevision != e.reign.Created {
+		return fmt.Errorf("%w: this controller leads no longer", kv.ErrFenced)
+	}
+	return nil
+}
+
+// Append implements [kv.Engine].
+func (e *Engine) Append(ctx context.Context, t kv.Term, b kv.Batch) (kv.Revision, error) {
+	if err := b.Check(); err != nil {
+		return 0, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.over(ctx); err != nil {
+		return 0, e.problem("write", err)
+	}
+	if t == 0 || t != e.term {
+		return 0, e.problem("write", fmt.Errorf("term %d is over: %w", t, kv.ErrFenced))
+	}
+	w := transaction{
+		expect: e.last.written, batch: b,
+		next: sequence{Format: format, Revision: e.last.Revision + 1, Term: t},
+	}
+	written, err := e.settle(ctx, w)
+	switch {
+	case err == nil:
+		e.last = stamp{w.next, written}
+		return w.next.Revision, nil
+	case errors.Is(err, kv.ErrFenced), errors.Is(err, kv.ErrUnknown):
+		e.term = 0
+	}
+	return 0, e.problem("write", err)
+}
+
+// settle sends a transaction until its outcome is known, and returns the revision of etcd that it made.
+func (e *Engine) settle(ctx context.Context, w transaction) (int64, error) {
+	began, open := time.Now(), false // open: an attempt may have been applied or may yet be
+	for try := 0; ; try++ {
+		r, err := e.commit(ctx, w)
+		if err == nil {
+			return e.outcome(w, r)
+		}
+		lasting := !passing(err)
+		if lasting && !open {
+			return 0, explain(err)
+		}
+		open = open || !lasting
+		if cause := e.over(ctx); cause != nil {
+			return 0, fmt.Errorf("%w: %w (%w)", kv.ErrUnknown, cause, explain(err))
+		}
+		if time.Since(began) > e.patience {
+			return 0, fmt.Errorf("%w: no answer in %s: %w", kv.ErrUnknown, e.patience, explain(err))
+		}
+		e.pause(ctx, try)
+	}
+}
+
+// outcome reads what became of a transaction from the answer to one attempt: when it did not apply, an earlier attempt may have.
+func (e *Engine) outcome(w transaction, r *clientv3.TxnResponse) (int64, error) {
+	if r.Succeeded {
+		return r.Header.Revision, nil
+	}
+	found := r.Responses[0].GetResponseRange().Kvs
+	if len(found) == 0 {
+		return 0, fmt.Errorf("%w: the key %s was removed", kv.ErrFenced, e.sequence)
+	}
+	now, err := parse(found[0].Value)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", kv.ErrFenced, err)
+	}
+	if now == w.next { // a term is one owner's alone
+		return found[0].ModRevision, nil
+	}
+	if now.Term > w.next.Term && now.Revision >= w.next.Revision {
+		// A later owner came: whether it found this batch or another one at this revision, it does not say.
+		return 0, e.overtaken(w, found[0].ModRevision)
+	}
+	if err := e.reigns(r); err != nil && found[0].ModRevision == w.expect {
+		return 0, err
+	}
+	return 0, fmt.Errorf("term %d is over, it is term %d now: %w", w.next.Term, now.Term, kv.ErrFenced)
+}
+
+// overtaken looks into the history for the batch of a transaction, from before a later owner came.
+func (e *Engine) overtaken(w transaction, before int64) error {
+	fenced := fmt.Errorf("term %d is over: %w", w.next.Term, kv.ErrFenced)
+	for at := before - 1; at > w.expect; {
+		s, _, err := e.read(e.ctx, at)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: a later owner came: %w", kv.ErrUnknown, err)
+		case s.sequence == w.next:
+			return fmt.Errorf("%w: the batch is durable, but a later owner came at once", kv.ErrUnknown)
+		case s.written == 0 || s.written <= w.expect:
+			return fenced
+		}
+		at = s.written - 1
+	}
+	return fenced
+}
