@@ -8,17 +8,20 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-storage/holdfast/internal/agent"
+	"github.com/holdfast-storage/holdfast/internal/agent/device"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/file"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
 	"github.com/holdfast-storage/holdfast/internal/command"
 	"github.com/holdfast-storage/holdfast/internal/config"
 	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/telemetry"
 )
 
 func agentCommand() *cobra.Command {
@@ -40,7 +43,7 @@ func agentCommand() *cobra.Command {
 			}
 			tell(log.Logger, daemon.SdNotifyReady)
 			defer tell(log.Logger, daemon.SdNotifyStopping)
-			return runMember(c.Context(), s.Agent, join, log.Logger)
+			return runMember(c.Context(), s.Agent, join, log)
 		},
 	}
 	s.flags(c)
@@ -66,21 +69,35 @@ func nodeName(given string) (string, error) {
 }
 
 // runAgent is the agent of this host until ctx ends.
-func runAgent(ctx context.Context, c config.Agent, dial dialer, log *slog.Logger) error {
+func runAgent(ctx context.Context, c config.Agent, dial dialer, log telemetry.Log) error {
 	node := c.Node
 	users := &inuse.Scanner{}
+	runner := &command.Exec{}
 	drivers := func(p agent.Pool) (pool.Driver, error) { return driver(p, node, users) }
 	log.Info("the agent starts", "node", node, "controllers", c.Controllers, "state", c.State)
 	return agent.Run(ctx, agent.Config{
-		Node: node, Addresses: c.Controllers, Dial: dial, StateDir: c.State, Version: version, Log: log,
-		Host:      agent.NewMachine(drivers, &command.Exec{}),
+		Node: node, Addresses: c.Controllers, Dial: dial, StateDir: c.State, Version: version, Log: log.Logger,
+		Host:      agent.NewMachine(drivers, runner),
+		Devices:   &device.Service{Finder: device.Finder{Run: runner}},
 		Providers: []model.Provider{model.Diskless, model.File, model.FileThin},
 		Layers:    []model.Layer{model.Storage},
 		UnsupportedProviders: map[model.Provider]string{
 			model.LVM: notYet, model.LVMThin: notYet, model.ZFS: notYet, model.ZFSThin: notYet,
 		},
 		UnsupportedLayers: map[model.Layer]string{model.DRBD: notYet, model.LUKS: notYet},
+		SetLogLevel:       func(level string) error { return setLevel(log.Level, level) },
 	})
+}
+
+// setLevel changes the level of a log. The API's TRACE is below the levels that the log has names for.
+func setLevel(of *slog.LevelVar, level string) error {
+	if strings.EqualFold(level, "TRACE") {
+		level = "DEBUG-4"
+	}
+	if err := of.UnmarshalText([]byte(level)); err != nil {
+		return fmt.Errorf("the log level %q is not known", level)
+	}
+	return nil
 }
 
 const notYet = "this version of the agent does not drive it"

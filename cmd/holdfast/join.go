@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/identity/authority"
 	"github.com/holdfast-storage/holdfast/internal/identity/keeper"
 	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/telemetry"
 )
 
 // dialer makes a connection to a controller, with all its credentials.
@@ -52,7 +53,7 @@ func issued(a *authority.Authority, node string) dialer {
 
 // runMember is the agent of this host, which joins with a token or has joined already, until
 // ctx ends.
-func runMember(ctx context.Context, c config.Agent, token string, log *slog.Logger) error {
+func runMember(ctx context.Context, c config.Agent, token string, log telemetry.Log) error {
 	var err error
 	if c.Node, err = nodeName(c.Node); err != nil {
 		return err
@@ -61,11 +62,11 @@ func runMember(ctx context.Context, c config.Agent, token string, log *slog.Logg
 		return fmt.Errorf("make the state folder: %w", err)
 	}
 	if c.Plaintext {
-		return runAgent(ctx, c, plainly(log), log)
+		return runAgent(ctx, c, plainly(log.Logger), log)
 	}
 	k := keeper.New(keeper.Config{
 		Node: c.Node, Dir: c.State, Addresses: c.Controllers, Token: token, TokenFile: c.JoinFile,
-		Options: []grpc.DialOption{alive()}, Log: log,
+		Options: []grpc.DialOption{alive()}, Log: log.Logger,
 	})
 	ctx, stop := context.WithCancel(ctx)
 	var keeping sync.WaitGroup

@@ -90,7 +90,7 @@ func runUp(ctx context.Context, c config.Config, data string, log telemetry.Log,
 	}()
 	go func() {
 		defer stop()
-		ended <- runAgent(agentCtx, c.Agent, dial, log.Logger)
+		ended <- runAgent(agentCtx, c.Agent, dial, log)
 	}()
 	go func() {
 		err := furnish(ctx, r, c.Agent.Node, files)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-storage/holdfast/internal/dispatch"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/observed"
@@ -22,6 +23,12 @@ type Hosts interface {
 	// RemoveUnknown asks the node to destroy volumes that nothing knows, and returns those that
 	// are gone.
 	RemoveUnknown(ctx context.Context, node model.NodeKey, pool model.PoolName, volumes []string) ([]string, error)
+	// Devices asks the node for its block devices that nobody uses and that have nothing on them.
+	Devices(ctx context.Context, node model.NodeKey) ([]observed.Device, error)
+	// CreateBackend has the node make what pools are made on.
+	CreateBackend(ctx context.Context, node model.NodeKey, b dispatch.Backend) error
+	// SetLogLevel changes from which level on the agent of the node logs, until it restarts.
+	SetLogLevel(ctx context.Context, node model.NodeKey, level string) error
 }
 
 // Inventory is the use cases of nodes, interfaces, pools and settings.

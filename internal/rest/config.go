@@ -7,11 +7,16 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
+	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/wire"
 )
 
@@ -84,8 +89,8 @@ func levelOf(name wire.LogLevel) (slog.Level, bool) {
 }
 
 // modifyControllerConfig changes the level of the log until the controller is started again; everything else is in its
-// configuration file. The API has four names for the level: the controller's libraries have none of their own here, and
-// agents keep theirs.
+// configuration file. The API has four names for the level: the controller's libraries have none of their own here. A level
+// that is asked for globally is that of all agents as well.
 func (s *Server) modifyControllerConfig(q *request) (wire.RcList, error) {
 	var b wire.ControllerConfig
 	if err := q.decode(&b); err != nil {
@@ -95,14 +100,9 @@ func (s *Server) modifyControllerConfig(q *request) (wire.RcList, error) {
 	if b.Log != nil {
 		asked = cmp.Or(b.Log.LevelLinstor, b.Log.LevelLinstorGlobal, b.Log.Level, b.Log.LevelGlobal)
 	}
-	if asked == "" {
-		return nil, errs.New(errs.Unsupported, errs.Controller, "the request changes nothing that can be changed while the controller runs").
-			Because("only the level of the log can").Fix("change the configuration file and start the controller again")
-	}
-	level, known := levelOf(asked)
-	if !known {
-		return nil, errs.New(errs.Invalid, errs.Controller, "the log level %q is not known", asked).About(errs.Body).
-			Fix("use ERROR, WARN, INFO, DEBUG or TRACE")
+	level, err := askedLevel(asked, errs.Controller)
+	if err != nil {
+		return nil, err
 	}
 	if s.Setup.LogLevel == nil {
 		return nil, errs.New(errs.Unsupported, errs.Controller, "the log level of this controller cannot be changed while it runs").
@@ -112,7 +112,85 @@ func (s *Server) modifyControllerConfig(q *request) (wire.RcList, error) {
 	s.Setup.LogLevel.Set(level)
 	l := wire.RcList{done(wire.Modified, "", "the log level of the controller is %s now; it was %s", levelName(level), levelName(was))}
 	if b.Log.LevelGlobal != "" || b.Log.LevelLinstorGlobal != "" {
-		l = append(l, wire.NewRc(wire.WarnNoEffect, fmt.Sprintf("agents keep their log levels: %s holds for the controller alone", levelName(level))))
+		l = append(l, s.setAgentLevels(q, levelName(level))...)
 	}
 	return l, nil
+}
+
+// askedLevel is the level that a request asks for, which is all of a configuration that can be changed.
+func askedLevel(asked wire.LogLevel, object errs.Object) (slog.Level, error) {
+	if asked == "" {
+		return 0, errs.New(errs.Unsupported, object, "the request changes nothing that can be changed while the program runs").
+			Because("only the level of the log can").Fix("change the configuration file and start the program again")
+	}
+	level, known := levelOf(asked)
+	if !known {
+		return 0, errs.New(errs.Invalid, object, "the log level %q is not known", asked).About(errs.Body).
+			Fix("use ERROR, WARN, INFO, DEBUG or TRACE")
+	}
+	return level, nil
+}
+
+// setAgentLevels changes the level of the log of every agent. One that does not take it keeps nobody from the others.
+func (s *Server) setAgentLevels(q *request, level wire.LogLevel) wire.RcList {
+	var (
+		mu     sync.Mutex
+		taken  int
+		failed = map[model.NodeName]error{}
+		busy   sync.WaitGroup
+	)
+	for n := range schema.Nodes.All(s.Store.Snapshot()) {
+		busy.Go(func() {
+			err := s.Inventory.SetLogLevel(q.Context(), string(n.Name), string(level))
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed[n.Name] = err
+				return
+			}
+			taken++
+		})
+	}
+	busy.Wait()
+	l := wire.RcList{wire.NewRc(wire.Modified, fmt.Sprintf("the log level of %s is %s now", counted(taken, "agent"), level))}
+	for _, name := range slices.Sorted(maps.Keys(failed)) {
+		l = append(l, wire.NewRc(wire.WarnNoEffect, fmt.Sprintf("the agent of node %s keeps its log level", name)).
+			WithCause(failed[name].Error()).WithRef(wire.RefNode, string(name)))
+	}
+	return l
+}
+
+// nodeConfig tells how a node's agent is set up, as far as the controller knows. Agents dial in, and do not tell their log
+// levels.
+func (s *Server) nodeConfig(q *request) (body, error) {
+	n, err := schema.FindNode(s.Store.Snapshot(), q.PathValue("node"))
+	if err != nil {
+		return nil, err
+	}
+	no := false
+	return value{wire.SatelliteConfig{
+		Debug: &wire.ControllerConfigDebug{ConsoleEnabled: &no}, Log: &wire.SatelliteConfigLog{PrintStackTrace: &no},
+		OverrideNodeName: string(n.Name),
+	}}, nil
+}
+
+// modifyNodeConfig changes the level of the log of a node's agent until that is started again.
+func (s *Server) modifyNodeConfig(q *request) (wire.RcList, error) {
+	var b wire.SatelliteConfig
+	if err := q.decode(&b); err != nil {
+		return nil, err
+	}
+	var asked wire.LogLevel
+	if b.Log != nil {
+		asked = cmp.Or(b.Log.LevelLinstor, b.Log.Level)
+	}
+	level, err := askedLevel(asked, errs.Node)
+	if err != nil {
+		return nil, err
+	}
+	node := q.PathValue("node")
+	if err := s.Inventory.SetLogLevel(q.Context(), node, string(levelName(level))); err != nil {
+		return nil, err
+	}
+	return wire.RcList{done(wire.Modified, "", "the log level of the agent of node %s is %s now", node, levelName(level))}, nil
 }

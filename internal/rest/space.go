@@ -52,14 +52,3 @@ func (s *Server) spaceReport(*request) (body, error) {
 	}
 	return value{wire.SpaceReport{ReportText: text.String()}}, nil
 }
-
-// listDevices answers that nothing is known of unused devices: agents do not tell of them.
-func (s *Server) listDevices(*request) (body, error) { return value{[]wire.PhysicalStorage{}}, nil }
-
-// listDevicesOf is listDevices for one node.
-func (s *Server) listDevicesOf(q *request) (body, error) {
-	if _, err := schema.FindNode(s.Store.Snapshot(), q.PathValue("node")); err != nil {
-		return nil, err
-	}
-	return value{[]wire.PhysicalStorageNode{}}, nil
-}

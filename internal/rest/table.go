@@ -66,8 +66,8 @@ func nodeRoutes() []Route {
 		modify(one+"/restore", Daily, wire.ObjNode, (*Server).restoreNode),
 		modify(one+"/evacuate", Daily, wire.ObjNode, (*Server).evacuateNode),
 		modify(one+"/evict", Rare, wire.ObjNode, (*Server).evictNode),
-		planned("GET", one+"/config", Feature),
-		planned("PUT", one+"/config", Feature),
+		get(one+"/config", Feature, wire.ObjNode, (*Server).nodeConfig),
+		modify(one+"/config", Feature, wire.ObjNode, (*Server).modifyNodeConfig),
 		planned("POST", "/v1/nodes/ebs", Rare),
 		get("/v1/nodes/properties/info", Rare, wire.ObjNode, propsInfo(props.Node)),
 		planned("POST", reactor+"status", Rare),
@@ -112,10 +112,9 @@ func poolRoutes() []Route {
 		remove(definition, Rare, wire.ObjStorPoolDfn, errs.StoragePoolDefinition, (*Server).deletePoolDefinition),
 		get(definitions+"/properties/info", Rare, wire.ObjStorPoolDfn, (*Server).poolDefinitionInfo),
 
-		empty(get("/v1/physical-storage", Daily, wire.ObjPhysicalDevice, (*Server).listDevices)),
-		empty(get("/v1/physical-storage/{node}", Daily, wire.ObjPhysicalDevice, (*Server).listDevicesOf)),
-		planned("POST", "/v1/physical-storage/{node}", Daily).instead("hosts do not tell of unused devices yet",
-			"make the volume group, thin pool, dataset or directory on the host, then use storage-pool create"),
+		get("/v1/physical-storage", Daily, wire.ObjPhysicalDevice, (*Server).listDevices),
+		get("/v1/physical-storage/{node}", Daily, wire.ObjPhysicalDevice, (*Server).listDevicesOf),
+		create("/v1/physical-storage/{node}", Daily, wire.ObjPhysicalDevice, (*Server).createBackend),
 		read("OPTIONS", "/v1/query-max-volume-size", Feature, wire.ObjStorPoolDfn, (*Server).maxVolumeSizes),
 	}
 }

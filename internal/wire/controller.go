@@ -59,6 +59,34 @@ type ControllerConfigLog struct {
 	RestAccessMode     string   `json:"rest_access_mode,omitempty"`
 }
 
+// SatelliteConfig is how an agent is set up, and changes the level of its log (PUT).
+type SatelliteConfig struct {
+	Config           *ControllerConfigConfig `json:"config,omitempty"`
+	Debug            *ControllerConfigDebug  `json:"debug,omitempty"`
+	Log              *SatelliteConfigLog     `json:"log,omitempty"`
+	OverrideNodeName string                  `json:"stlt_override_node_name,omitempty"`
+	RemoteSPDK       bool                    `json:"remote_spdk"`
+	EBS              bool                    `json:"ebs"`
+	Special          bool                    `json:"special_satellite"`
+	KeepResPattern   string                  `json:"drbd_keep_res_pattern,omitempty"`
+	Net              *SatelliteConfigNet     `json:"net,omitempty"`
+}
+
+// SatelliteConfigLog is part of [SatelliteConfig].
+type SatelliteConfigLog struct {
+	PrintStackTrace *bool    `json:"print_stack_trace,omitempty"`
+	Directory       string   `json:"directory,omitempty"`
+	Level           LogLevel `json:"level,omitempty"`
+	LevelLinstor    LogLevel `json:"level_linstor,omitempty"`
+}
+
+// SatelliteConfigNet is part of [SatelliteConfig].
+type SatelliteConfigNet struct {
+	BindAddress string `json:"bind_address,omitempty"`
+	Port        *int32 `json:"port,omitempty"`
+	ComType     string `json:"com_type,omitempty"`
+}
+
 // ControllerConfigDB is part of [ControllerConfig].
 type ControllerConfigDB struct {
 	ConnectionURL        string                  `json:"connection_url,omitempty"`

@@ -32,6 +32,10 @@ type Agent struct {
 	Limits    agent.Limits
 	Log       *slog.Logger
 
+	Devices     agent.Devices            // none when nil
+	Numbers     agent.Numbers            // none when nil
+	SetLogLevel func(level string) error // none when nil
+
 	wire wire
 }
 
@@ -56,6 +60,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return agent.Run(ctx, agent.Config{
 		Node: a.Node, Addresses: a.Addresses, Dial: a.dial, Host: &a.Host, StateDir: a.StateDir,
 		Version: version, Uname: uname, Providers: providers, Layers: layers, Log: a.Log, Limits: a.Limits,
+		Devices: a.Devices, Numbers: a.Numbers, SetLogLevel: a.SetLogLevel,
 	})
 }
 
