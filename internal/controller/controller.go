@@ -33,6 +33,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/resources"
 	"github.com/holdfast-storage/holdfast/internal/rest"
 	"github.com/holdfast-storage/holdfast/internal/schema"
+	"github.com/holdfast-storage/holdfast/internal/snapshots"
 	"github.com/holdfast-storage/holdfast/internal/store"
 )
 
@@ -65,6 +66,7 @@ type Controller struct {
 	Inventory *inventory.Inventory
 	Catalog   *catalog.Catalog
 	Resources *resources.Resources
+	Snapshots *snapshots.Snapshots
 	Loops     *converge.Loops // nil when they do not run
 	Dispatch  *dispatch.Server
 	REST      *rest.Server
@@ -92,7 +94,7 @@ func New(ctx context.Context, c Config) (*Controller, error) {
 	}
 	k := &Controller{Store: st, Observed: observed.New(time.Now), log: c.Log, connectionAge: cmp.Or(c.ConnectionAge, time.Hour)}
 	sessions := dispatch.Config{
-		Store: st, Observed: k.Observed, Destroyed: k.destroyed, Heartbeat: c.Heartbeat, OfflineAfter: c.OfflineAfter, Log: c.Log,
+		Store: st, Observed: k.Observed, Destroyed: k.destroyed, SnapshotsDestroyed: k.snapshotsDestroyed, Heartbeat: c.Heartbeat, OfflineAfter: c.OfflineAfter, Log: c.Log,
 	}
 	if c.Plaintext {
 		c.Log.Warn("agents are served in plain text, and everybody is taken for the agent that he says he is: this is for tests alone")
@@ -108,11 +110,17 @@ func New(ctx context.Context, c Config) (*Controller, error) {
 	k.Resources = &resources.Resources{
 		Store: st, Observed: k.Observed, Hosts: k.Dispatch, Catalog: k.Catalog, NewID: uuid.NewString, Now: time.Now, Patience: c.Patience,
 	}
+	k.Snapshots = &snapshots.Snapshots{
+		Store: st, Observed: k.Observed, Hosts: k.Dispatch, Resources: k.Resources, NewID: uuid.NewString, Now: time.Now, Log: c.Log,
+		Patience: c.Patience,
+	}
 	if !c.WithoutLoops {
-		k.Loops = converge.New(converge.Config{Store: st, Observed: k.Observed, Worker: k.Resources, Log: c.Log})
+		k.Loops = converge.New(converge.Config{
+			Store: st, Observed: k.Observed, Worker: k.Worker(), Beside: []func(context.Context){k.Snapshots.Run}, Log: c.Log,
+		})
 	}
 	k.REST = &rest.Server{
-		Store: st, Observed: k.Observed, Inventory: k.Inventory, Catalog: k.Catalog, Resources: k.Resources, Build: c.Build, Setup: c.Setup,
+		Store: st, Observed: k.Observed, Inventory: k.Inventory, Catalog: k.Catalog, Resources: k.Resources, Snapshots: k.Snapshots, Build: c.Build, Setup: c.Setup,
 		Log: c.Log,
 	}
 	if k.Identity != nil {
@@ -140,6 +148,31 @@ func (k *Controller) destroyed(ctx context.Context, _ model.NodeKey, gone []disp
 		list[i] = resources.Gone(g)
 	}
 	return k.Resources.Destroyed(ctx, list)
+}
+
+func (k *Controller) snapshotsDestroyed(ctx context.Context, _ model.NodeKey, gone []dispatch.SnapshotGone) error {
+	list := make([]snapshots.Gone, len(gone))
+	for i, g := range gone {
+		list[i] = snapshots.Gone(g)
+	}
+	return k.Snapshots.Destroyed(ctx, list)
+}
+
+// Worker returns what makes tries at the jobs of all use cases.
+func (k *Controller) Worker() converge.Worker { return workers{k.Resources, k.Snapshots} }
+
+// workers gives each job to the use cases that it belongs to.
+type workers struct {
+	*resources.Resources
+	snapshots *snapshots.Snapshots
+}
+
+// Work makes one try at a job.
+func (w workers) Work(ctx context.Context, j schema.Job, progress resources.Progress) schema.JobTry {
+	if j.Kind == schema.CloneDefinition {
+		return w.snapshots.Work(ctx, j, progress)
+	}
+	return w.Resources.Work(ctx, j, progress)
 }
 
 // Serve serves agents and clients on two listeners until ctx ends, or one of them fails. It

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/store"
 )
 
-// Worker does the work of jobs and evictions. [resources.Resources] does.
+// Worker does the work of jobs and evictions.
 type Worker interface {
 	// Work makes one try at a job.
 	Work(ctx context.Context, j schema.Job, progress resources.Progress) schema.JobTry
@@ -32,7 +32,8 @@ type Config struct {
 	Store    *store.Store
 	Observed *observed.State
 	Worker   Worker
-	Log      *slog.Logger // nothing is logged when nil
+	Beside   []func(ctx context.Context) // run from Run on, until their context ends
+	Log      *slog.Logger                // nothing is logged when nil
 
 	RetryFirst    time.Duration // the first delay after a try without success; 1 s when zero
 	RetryMost     time.Duration // the longest; 1 min when zero
@@ -72,6 +73,9 @@ func (l *Loops) Run(ctx context.Context) error {
 		}
 	})
 	loops.Go(func() { l.evictions(ctx) })
+	for _, run := range l.cfg.Beside {
+		loops.Go(func() { run(ctx) })
+	}
 	err := l.jobs(ctx)
 	switch {
 	case errors.Is(context.Cause(ctx), store.ErrFenced):

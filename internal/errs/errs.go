@@ -36,6 +36,7 @@ const (
 	Protected                // the object is part of the system and cannot be changed so
 	Unavailable              // the store does not accept writes now, or this is not the leader
 	TimedOut                 // the work was accepted, but its outcome was not seen in time
+	NotUpToDate              // a replica does not have all data yet
 )
 
 // Object is the noun that an error is about.
@@ -88,6 +89,7 @@ const (
 	Body
 	Query
 	Flag
+	ReplicaCount
 )
 
 // Error is what the domain answers when it refuses or cannot do something.

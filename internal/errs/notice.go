@@ -22,6 +22,14 @@ const (
 	AlreadyBeingDeleted                   // a delete of it is under way, and was joined
 	NotEvacuating                         // the node to restore is neither evacuated nor evicted
 	GoesOn                                // the work has begun, and goes on after the answer
+	WasNotThere                           // what was to be removed, or used, is not there
+	HasDiskAlready                        // the replica that was to get a disk has one
+	DisklessAlready                       // the replica that was to lose its disk has none
+	TieBreakerCreated                     // a tie-breaker was made
+	TieBreakerRemoved                     // one that is not needed any more goes
+	TieBreakerTakeover                    // a replica without a disk became the tie-breaker instead of going
+	NoTieBreaker                          // one is needed, and no node can take it
+	Deactivated                           // a replica was taken out of use so that another can be used
 )
 
 // Notice is something that a caller should know of a call that succeeded.

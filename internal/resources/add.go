@@ -19,6 +19,7 @@ type replica struct {
 	nodeID *int32  // nil: chosen
 	ports  []int32 // none: chosen
 	birth  birth
+	source *model.SnapshotReplicaID // nil: its volumes begin empty
 }
 
 // add inserts a replica with all volumes of its definition, and takes the numbers that its
@@ -33,6 +34,11 @@ func (s *Resources) add(tx *store.Tx, d schema.Definition, r replica) error {
 	}
 	if err := s.furnish(tx, d, &row, r.pool, r.birth); err != nil {
 		return err
+	}
+	if r.source != nil {
+		for i := range row.Volumes {
+			row.Volumes[i].Source = r.source
+		}
 	}
 	if model.Replicates(d.Layers) {
 		if err := s.takeNumbers(tx, &row, r); err != nil {

@@ -48,19 +48,15 @@ func (s *Resources) DeleteDefinition(ctx context.Context, name string) ([]errs.N
 }
 
 // closeDefinition marks a definition and all its replicas for deletion; one without
-// replicas goes at once. It is refused while a snapshot exists. It returns the replicas that
-// have to go.
+// replicas goes at once. It is refused while a snapshot exists that
+// stays. It returns the replicas that have to go.
 func (s *Resources) closeDefinition(tx *store.Tx, d schema.Definition) ([]model.ResourceID, error) {
-	var names []string
-	for sn := range schema.SnapshotsOf(tx, d.Name.Key()) {
-		names = append(names, string(sn.Name))
-	}
-	if len(names) > 0 {
-		return nil, errs.New(errs.HasChildren, errs.ResourceDefinition, "resource definition %s cannot be deleted", d.Name).
-			Because("it has %s: %s", counted(len(names), "snapshot"), strings.Join(names, ", ")).Fix("delete its snapshots first")
+	going, err := withoutSnapshots(tx, d)
+	if err != nil {
+		return nil, err
 	}
 	replicas := slices.Collect(schema.ResourcesOf(tx, d.Name.Key()))
-	if len(replicas) == 0 {
+	if len(replicas) == 0 && !going {
 		return nil, s.dropDefinition(tx, d.Name.Key())
 	}
 	ids := make([]model.ResourceID, len(replicas))
@@ -74,6 +70,31 @@ func (s *Resources) closeDefinition(tx *store.Tx, d schema.Definition) ([]model.
 	}
 	d.Deleting = true
 	return ids, schema.Definitions.Update(tx, d)
+}
+
+// withoutSnapshots refuses a definition that has snapshots which stay, and tells whether it has
+// some that go.
+func withoutSnapshots(tx *store.Tx, d schema.Definition) (going bool, err error) {
+	var names []string
+	cloning := false
+	for sn := range schema.SnapshotsOf(tx, d.Name.Key()) {
+		switch {
+		case sn.Deleting:
+			going = true
+		case sn.Hidden:
+			cloning = true
+		default:
+			names = append(names, string(sn.Name))
+		}
+	}
+	e := errs.New(errs.HasChildren, errs.ResourceDefinition, "resource definition %s cannot be deleted", d.Name)
+	switch {
+	case len(names) > 0:
+		return going, e.Because("it has %s: %s", counted(len(names), "snapshot"), strings.Join(names, ", ")).Fix("delete its snapshots first")
+	case cloning:
+		return going, e.Because("a clone is being made from it").Fix("wait until the clone is complete, or delete that first")
+	}
+	return going, nil
 }
 
 // dropDefinition removes the rows of a definition without replicas.

@@ -67,6 +67,9 @@ func (s *Resources) dropReplica(tx *store.Tx, r schema.Resource) error {
 	if err := schema.Resources.Delete(tx, r.ID()); err != nil {
 		return err
 	}
+	if err := schema.ReleaseSources(tx, r); err != nil {
+		return err
+	}
 	if err := retireNodeID(tx, r); err != nil {
 		return err
 	}
@@ -81,8 +84,12 @@ func (s *Resources) dropVolumes(tx *store.Tx, r schema.Resource, gone []model.Vo
 	if len(left) == len(r.Volumes) {
 		return nil
 	}
+	was := r
 	r.Volumes = left
 	if err := schema.Resources.Update(tx, r); err != nil {
+		return err
+	}
+	if err := schema.ReleaseSources(tx, was); err != nil {
 		return err
 	}
 	return s.tidy(tx, r.Definition)

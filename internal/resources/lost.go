@@ -70,7 +70,7 @@ func (s *Resources) lose(ctx context.Context, j schema.Job, progress Progress) s
 	if len(t.problems) == 0 {
 		snapshots := slices.Collect(schema.SnapshotReplicasByNode.Get(s.Store.Snapshot(), l.node))
 		t = each(ctx, snapshots, func(int, int) {}, func(ctx context.Context, r schema.SnapshotReplica) finding {
-			return l.forget(ctx, func(tx *store.Tx) error { return s.dropSnapshot(tx, r) })
+			return l.forget(ctx, func(tx *store.Tx) error { return s.DropSnapshot(tx, r.ID()) })
 		})
 	}
 	for more := true; more && len(t.problems) == 0; {
@@ -102,27 +102,31 @@ func (s *Resources) dropIfThere(tx *store.Tx, id model.ResourceID) error {
 	return s.dropReplica(tx, r)
 }
 
-// dropSnapshot removes what a node had of a snapshot, and the snapshot when that was the last
-// of it.
-func (s *Resources) dropSnapshot(tx *store.Tx, r schema.SnapshotReplica) error {
-	id := model.SnapshotReplicaID{Definition: r.Definition, Snapshot: r.Snapshot, Node: r.Node}
+// DropSnapshot removes what a node had of a snapshot, and the snapshot when that was the last of
+// it, unless it stays to say that it failed. With the last of all goes a definition that is
+// being deleted. It is idempotent.
+func (s *Resources) DropSnapshot(tx *store.Tx, id model.SnapshotReplicaID) error {
 	if _, ok := schema.SnapshotReplicas.Get(tx, id); !ok {
 		return nil
 	}
 	if err := schema.SnapshotReplicas.Delete(tx, id); err != nil {
 		return err
 	}
-	for o := range schema.SnapshotReplicas.From(tx, model.SnapshotReplicaID{Definition: r.Definition, Snapshot: r.Snapshot}) {
-		if o.Definition == r.Definition && o.Snapshot == r.Snapshot {
-			return nil
-		}
-		break
+	whole := model.SnapshotID{Definition: id.Definition, Snapshot: id.Snapshot}
+	for range schema.SnapshotReplicasOf(tx, whole) {
+		return nil
 	}
-	if err := schema.Snapshots.Delete(tx, model.SnapshotID{Definition: r.Definition, Snapshot: r.Snapshot}); err != nil {
+	if sn, _ := schema.Snapshots.Get(tx, whole); !sn.Deleting && sn.State != schema.SnapshotTaken {
+		return nil
+	}
+	if err := schema.Snapshots.Delete(tx, whole); err != nil {
 		return err
 	}
-	return s.tidy(tx, r.Definition)
+	return s.tidy(tx, id.Definition)
 }
+
+// Tidy removes a definition that is being deleted and has nothing left on any host.
+func (s *Resources) Tidy(tx *store.Tx, d model.DefinitionKey) error { return s.tidy(tx, d) }
 
 // rest removes what a node without replicas has, some rows at a time, and at last the node. It
 // tells whether there is more.

@@ -27,6 +27,9 @@ func code(e *errs.Error) wire.RetCode {
 	case errs.Closing:
 		return wire.FailRscBusy
 	case errs.NotEnough:
+		if e.Attr == errs.ReplicaCount {
+			return wire.FailInsufficientReplicaCount
+		}
 		return wire.FailNotEnoughNodes
 	case errs.NoSpace:
 		return wire.FailNotEnoughFreeSpace
@@ -44,6 +47,11 @@ func code(e *errs.Error) wire.RetCode {
 		return wire.FailSQL
 	case errs.TimedOut:
 		return wire.FailUnknownError
+	case errs.NotUpToDate:
+		if e.Object == errs.Snapshot {
+			return wire.FailSnapshotNotUptodate
+		}
+		return wire.FailNotAllUptodate
 	default:
 		return wire.FailImplError
 	}
@@ -340,6 +348,22 @@ func noticeCode(k errs.NoticeKind, success wire.RetCode) wire.RetCode {
 		return wire.WarnNotEvacuating
 	case errs.SuccessNote:
 		return success
+	case errs.WasNotThere:
+		return wire.WarnNotFound
+	case errs.HasDiskAlready:
+		return wire.WarnRscAlreadyHasDisk
+	case errs.DisklessAlready:
+		return wire.WarnRscAlreadyDiskless
+	case errs.TieBreakerCreated:
+		return wire.InfoTieBreakerCreated
+	case errs.TieBreakerRemoved:
+		return wire.InfoTieBreakerDeleting
+	case errs.TieBreakerTakeover:
+		return wire.InfoTieBreakerTakeover
+	case errs.NoTieBreaker:
+		return wire.WarnNotEnoughNodesForTieBreaker
+	case errs.Deactivated:
+		return wire.WarnRscDeactivated
 	default:
 		return wire.MaskInfo // PartialAssumed, ChangedByDefault, GoesOn: the API has no code for them.
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/observed"
 	"github.com/holdfast-storage/holdfast/internal/resources"
 	"github.com/holdfast-storage/holdfast/internal/rest/encode"
+	"github.com/holdfast-storage/holdfast/internal/snapshots"
 	"github.com/holdfast-storage/holdfast/internal/store"
 	"github.com/holdfast-storage/holdfast/internal/wire"
 )
@@ -25,6 +26,7 @@ type Server struct {
 	Inventory *inventory.Inventory
 	Catalog   *catalog.Catalog
 	Resources *resources.Resources
+	Snapshots *snapshots.Snapshots
 	Joiner    Joiner // makes join tokens; nil: there are none
 
 	Build   Build

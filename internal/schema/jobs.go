@@ -28,8 +28,6 @@ const (
 	EvacuateNode JobKind = "evacuate-node"
 	// LoseNode forgets a node with all that lies on it.
 	LoseNode JobKind = "lose-node"
-	// TakeSnapshots takes the snapshots of one request, all or none; of the request.
-	TakeSnapshots JobKind = "take-snapshots"
 	// CloneDefinition fills a clone; of the clone.
 	CloneDefinition JobKind = "clone-definition"
 	// MigrateDisk gives a node a disk of a definition, and takes the one of another node away
@@ -76,6 +74,14 @@ type JobSpec struct {
 	Avoid   []string      `json:"avoid,omitempty"`   // of EvacuateNode: nodes not to go to
 	From    model.NodeKey `json:"from,omitempty"`    // of MigrateDisk: the node that loses its disk
 	Pool    model.PoolKey `json:"pool,omitempty"`    // of MigrateDisk: where the disk goes
+	UUID    string        `json:"uuid,omitempty"`    // of CloneDefinition: of the clone
+	Source  *CloneSource  `json:"source,omitempty"`  // of CloneDefinition
+}
+
+// CloneSource is the hidden snapshot that a clone is made from.
+type CloneSource struct {
+	Definition model.DefinitionKey `json:"definition"`
+	Snapshot   model.SnapshotKey   `json:"snapshot"`
 }
 
 // JobTarget is a kind of work on an object.

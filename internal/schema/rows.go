@@ -112,6 +112,7 @@ type Clone struct {
 	Snapshot model.SnapshotKey    `json:"snapshot"` // of the source, hidden; it goes when the clone has ended
 	State    CloneState           `json:"state"`
 	Problem  string               `json:"problem,omitempty"` // why it failed
+	Ended    time.Time            `json:"ended,omitzero"`    // zero while it is Cloning
 }
 
 // RetiredNodeID is the node id of a replica that is gone. Peers remember it until they have

@@ -82,7 +82,7 @@ func fullRows() full {
 		definition: schema.Definition{
 			Name: "Vol", ExternalName: "ext/ name", UUID: "u", Group: "group", Created: at, Props: p, Layers: model.Layers(), PeerSlots: 7,
 			Port: 7000, Secret: "s", Transport: "IP", Deleting: true, Retired: []schema.RetiredNodeID{{NodeID: 3, Since: 9}},
-			Clone: &schema.Clone{Source: "Src", Snapshot: "hid", State: schema.CloneFailed, Problem: "p"},
+			Clone: &schema.Clone{Source: "Src", Snapshot: "hid", State: schema.CloneFailed, Problem: "p", Ended: at},
 		},
 		volume: schema.VolumeDefinition{
 			Definition: "vol", Number: 2, UUID: "u", Size: 1 << 40, Props: p, Flags: []string{"ENCRYPTED"}, Minor: new(int32(1000)), Deleting: true,
@@ -106,7 +106,7 @@ func fullRows() full {
 		job: schema.Job{
 			ID: "j", Kind: schema.EvacuateNode, Object: "n1", State: schema.JobCancelled, Asked: 2, Total: 3, Done: 1, Problems: []string{"p"},
 			Failed: 1, Attempts: 4, NextTry: at, Created: at, Updated: at, Ended: at,
-			Spec: schema.JobSpec{Targets: []string{"n2"}, Avoid: []string{"n3"}, From: "n1", Pool: "pool"},
+			Spec: schema.JobSpec{Targets: []string{"n2"}, Avoid: []string{"n3"}, From: "n1", Pool: "pool", UUID: "u", Source: &schema.CloneSource{Definition: "vol", Snapshot: "hid"}},
 		},
 	}
 	f.job.Spec.Filter = &f.group.Filter

@@ -1,0 +1,66 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/observed"
+	"github.com/holdfast-storage/holdfast/internal/schema"
+	"github.com/holdfast-storage/holdfast/internal/store"
+)
+
+// Finish takes note of what nodes have said of replicas: a volume that is there needs its source
+// no more, a roll-back that is done is no wish any more, and a disk that was to be added is
+// there. It is idempotent, looks at what is known now, and waits for nothing but durability.
+func (s *Resources) Finish(ctx context.Context, ids ...model.ResourceID) error {
+	view := s.Store.Snapshot()
+	var failed []error
+	for _, id := range ids {
+		r, ok := schema.Resources.Get(view, id)
+		if !ok || !unfinished(r) {
+			continue
+		}
+		st, _ := s.Observed.Resource(id)
+		rev := schema.Resources.Revision(view, id)
+		if !st.Current || st.Phase != observed.Ready || st.Generation < uint64(rev) {
+			continue
+		}
+		_, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
+			if schema.Resources.Revision(tx, id) != rev {
+				return nil
+			}
+			return finish(tx, r, st)
+		})
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+// unfinished tells whether a replica waits for a word of its node.
+func unfinished(r schema.Resource) bool {
+	return !r.Deleting && (r.Adding || slices.ContainsFunc(r.Volumes, func(v schema.Volume) bool { return v.Source != nil || v.RollBack != nil }))
+}
+
+func finish(tx *store.Tx, was schema.Resource, st observed.ResourceStatus) error {
+	r := was
+	r.Adding = false
+	r.Volumes = slices.Clone(was.Volumes)
+	for i := range r.Volumes {
+		v := &r.Volumes[i]
+		v.Source = nil
+		if v.RollBack != nil && slices.ContainsFunc(st.Volumes, func(seen observed.VolumeStatus) bool {
+			return seen.Number == v.Number && seen.RolledBack == v.RollBack.Token
+		}) {
+			v.RollBack = nil
+		}
+	}
+	if err := schema.Resources.Update(tx, r); err != nil {
+		return err
+	}
+	return schema.ReleaseSources(tx, was)
+}
