@@ -5,8 +5,11 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
+
+	"github.com/holdfast-storage/holdfast/internal/wire"
 )
 
 // ResourceGroups returns the resource groups that the filter selects.
@@ -83,6 +86,15 @@ func (c *Client) AdjustAllResourceGroups(ctx context.Context, adjust ResourceGro
 // QueryAllSizeInfo is QuerySizeInfo for every group, by name.
 func (c *Client) QueryAllSizeInfo(ctx context.Context, ask QueryAllSizeInfoRequest) (QueryAllSizeInfoResponse, error) {
 	return post[QueryAllSizeInfoResponse](ctx, c, "/v1/queries/resource-groups/query-all-size-info", ask)
+}
+
+// MaxVolumeSizesFor tells the same for a filter alone, without a group.
+func (c *Client) MaxVolumeSizesFor(ctx context.Context, filter AutoSelectFilter) (MaxVolumeSizes, error) {
+	encoded, err := wire.Encode(filter)
+	if err != nil {
+		return MaxVolumeSizes{}, fmt.Errorf("encode request: %w", err)
+	}
+	return exchange[MaxVolumeSizes](ctx, c, request{method: http.MethodOptions, path: path("query-max-volume-size"), body: encoded})
 }
 
 // MaxVolumeSizes tells, for each name of a pool, how large a volume of the group can be that lies in pools of that name.

@@ -94,6 +94,8 @@ type (
 	LogLevel = wire.LogLevel
 	// SpaceReport is a text for people about the space of all pools.
 	SpaceReport = wire.SpaceReport
+	// RemoteList holds what backups can be shipped to, by kind.
+	RemoteList = wire.RemoteList
 	// ControllerVersion is the first thing that clients ask for.
 	ControllerVersion = wire.ControllerVersion
 )
@@ -151,6 +153,10 @@ type (
 	StoragePoolDefinitionModify = wire.StoragePoolDefinitionModify
 	// PhysicalStorage is a size and kind of unused device and the nodes that have such.
 	PhysicalStorage = wire.PhysicalStorage
+	// PhysicalStorageCreate makes backing storage of unused devices, and a storage pool on it.
+	PhysicalStorageCreate = wire.PhysicalStorageCreate
+	// PhysicalStoragePoolRequest is the storage pool to make with it.
+	PhysicalStoragePoolRequest = wire.PhysicalStoragePoolRequest
 	// Orphan is a volume on a host that the controller knows nothing of.
 	Orphan = wire.Orphan
 )

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,8 @@ type Env struct {
 	ReadFile func(name string) ([]byte, error)
 	// HTTP sends the requests. Nil: the client's own.
 	HTTP *http.Client
+	// Secret asks for a passphrase, which is not shown. Nil: a line of Stdin.
+	Secret func(ctx context.Context, prompt string) (string, error)
 	// LookupHost resolves the name of a node that is created without an address. Nil: the system's resolver.
 	LookupHost func(ctx context.Context, host string) ([]string, error)
 	// Poll is how often a command asks that waits for something that the API has no call to wait for. Zero: each second.
@@ -69,6 +72,16 @@ func (e Env) withDefaults() Env {
 	if e.ReadFile == nil {
 		e.ReadFile = func(name string) ([]byte, error) {
 			return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+		}
+	}
+	if e.Secret == nil {
+		in := bufio.NewReader(e.Stdin)
+		e.Secret = func(context.Context, string) (string, error) {
+			line, err := in.ReadString('\n')
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return strings.TrimRight(line, "\r\n"), err
 		}
 	}
 	if e.LookupHost == nil {
@@ -101,13 +114,16 @@ func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.advise(),
 		a.controller(),
+		a.encryption(),
 		a.errorReport(),
 		a.jobs(),
 		a.keyValueStore(),
+		a.listCommands(),
 		a.node(),
 		a.nodeConnection(),
 		a.orphans(),
 		a.physicalStorage(),
+		a.remote(),
 		a.resource(),
 		a.resourceConnection(),
 		a.resourceDefinition(),

@@ -13,21 +13,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-storage/holdfast/client"
+	"github.com/holdfast-storage/holdfast/internal/props"
 )
 
 func (a *app) nodeConnection() *cobra.Command {
 	return group("node-connection", []string{"nc"}, "Connections of nodes",
-		a.nodeConnectionList(), a.setProperty(nodeConnectionProperties()), a.listProperties(nodeConnectionProperties()),
+		a.nodeConnectionList(), a.setProperty(nodeConnectionProperties()), a.drbdOptions(props.NodeConnection, nodeConnectionProperties()), a.listProperties(nodeConnectionProperties()),
 		a.connectionPath(nodeConnectionProperties()))
 }
 
 func (a *app) resourceConnection() *cobra.Command {
 	return group("resource-connection", []string{"rc"}, "Connections of the replicas of a resource",
-		a.resourceConnectionList(), a.setProperty(resourceConnectionProperties()), a.listProperties(resourceConnectionProperties()),
+		a.resourceConnectionList(), a.setProperty(resourceConnectionProperties()), a.drbdOptions(props.ResourceConnection, resourceConnectionProperties()), a.listProperties(resourceConnectionProperties()),
 		a.connectionPath(resourceConnectionProperties()))
 }
 
 func (a *app) nodeConnectionList() *cobra.Command {
+	var shown propColumns
 	cmd := &cobra.Command{
 		Use: "list [NODE_A [NODE_B]]", Aliases: []string{"l"}, Short: "List the connections of nodes that something is set for", Args: between(0, 2),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
@@ -36,18 +38,21 @@ func (a *app) nodeConnectionList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := newTable("Node A", "Node B", "Properties")
+			t := newTable("Node A", "Node B", "Properties").named("Node A", "Node B")
+			shown.into(t)
 			for _, c := range all {
-				t.row(c.NodeA, c.NodeB, shortProps(c.Props))
+				t.row(shown.values(c.Props, c.NodeA, c.NodeB, shortProps(c.Props))...)
 			}
 			return s.list(t)
 		}),
 	}
 	pastable(cmd)
+	shown.addTo(cmd.Flags(), "s")
 	return cmd
 }
 
 func (a *app) resourceConnectionList() *cobra.Command {
+	var shown propColumns
 	cmd := &cobra.Command{
 		Use: "list RESOURCE", Aliases: []string{"l"}, Short: "List the connections of the replicas of a resource", Args: exactly("RESOURCE"),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
@@ -55,22 +60,24 @@ func (a *app) resourceConnectionList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := newTable("Source", "Target", "Properties")
+			t := newTable("Source", "Target", "Properties").named("Source", "Target")
+			shown.into(t)
 			for _, c := range all {
-				t.row(c.NodeA, c.NodeB, shortProps(c.Props))
+				t.row(shown.values(c.Props, c.NodeA, c.NodeB, shortProps(c.Props))...)
 			}
 			return s.list(t)
 		}),
 	}
 	pastable(cmd)
+	shown.addTo(cmd.Flags(), "s")
 	return cmd
 }
 
 // shortProps returns properties by the last parts of their keys, a line for each.
-func shortProps(props client.Properties) string {
+func shortProps(all client.Properties) string {
 	var lines []string
-	for _, key := range slices.Sorted(maps.Keys(props)) {
-		lines = append(lines, path.Base(key)+"="+props[key])
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		lines = append(lines, path.Base(key)+"="+all[key])
 	}
 	return strings.Join(lines, "\n")
 }
@@ -129,12 +136,12 @@ func (a *app) connectionPath(o owner) *cobra.Command {
 	show := &cobra.Command{
 		Use: "list " + strings.Join(o.names, " "), Aliases: []string{"l"}, Short: "List paths", Args: exactly(o.names...),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
-			props, err := o.read(ctx, s, args)
+			all, err := o.read(ctx, s, args)
 			if err != nil {
 				return err
 			}
-			maps.DeleteFunc(props, func(key, _ string) bool { return !strings.HasPrefix(key, pathPrefix) })
-			return s.properties(props)
+			maps.DeleteFunc(all, func(key, _ string) bool { return !strings.HasPrefix(key, pathPrefix) })
+			return s.properties(all)
 		}),
 	}
 	pastable(show)

@@ -10,12 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-storage/holdfast/client"
+	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/wire"
 )
 
 func (a *app) controller() *cobra.Command {
 	return group("controller", []string{"c"}, "The controller",
-		a.controllerVersion(), a.controllerWhich(), a.setLogLevel(), a.setProperty(controllerProperties()), a.listProperties(controllerProperties()))
+		a.controllerVersion(), a.controllerWhich(), a.maxVolumeSizeFor(), a.backupDatabase(), a.drbdOptions(props.Controller, controllerProperties()),
+		a.setLogLevel(), a.setProperty(controllerProperties()), a.listProperties(controllerProperties()))
 }
 
 func (a *app) controllerVersion() *cobra.Command {
@@ -42,7 +44,15 @@ func (a *app) controllerWhich() *cobra.Command {
 			if _, err := s.ControllerVersion(ctx); err != nil {
 				return err
 			}
-			return s.write(printable(strings.TrimSuffix(s.url, "/v1/controller/version")) + "\n")
+			at := strings.TrimSuffix(s.url, "/v1/controller/version")
+			if s.form == text {
+				return s.write(printable(at) + "\n")
+			}
+			body, err := wire.Encode(map[string]string{"controller_uri": at})
+			if err != nil {
+				return err
+			}
+			return s.writeJSON(body)
 		}),
 	}
 }
@@ -66,8 +76,42 @@ func (a *app) setLogLevel() *cobra.Command {
 		}),
 	}
 	cmd.Flags().BoolVar(&library, "library", false, "of external libraries")
+	cmd.Flags().BoolVar(&library, "lib", false, "")
+	_ = cmd.Flags().MarkHidden("lib") // It was declared in the line before.
 	cmd.Flags().BoolVar(&everywhere, "global", false, "of all agents, too")
 	return cmd
+}
+
+func (a *app) nodeSetLogLevel() *cobra.Command {
+	level := choice{among: []string{string(wire.LogError), string(wire.LogWarn), string(wire.LogInfo), string(wire.LogDebug), string(wire.LogTrace)}}
+	var library bool
+	cmd := &cobra.Command{
+		Use: "set-log-level NODE LEVEL", Aliases: []string{"setloglevel"}, Short: "Change how much the agent of a node logs, until it is started again",
+		Args: exactly("NODE", "LEVEL"),
+		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			if err := level.Set(args[1]); err != nil {
+				return err
+			}
+			log := client.ControllerConfigLog{LevelLinstor: client.LogLevel(level.value)}
+			if library {
+				log = client.ControllerConfigLog{Level: client.LogLevel(level.value)}
+			}
+			return s.changed(s.ModifyNodeConfig(ctx, args[0], client.ControllerConfig{Log: &log}))
+		}),
+	}
+	cmd.Flags().BoolVar(&library, "library", false, "of external libraries")
+	cmd.Flags().BoolVar(&library, "lib", false, "")
+	_ = cmd.Flags().MarkHidden("lib") // It was declared in the line before.
+	return cmd
+}
+
+func (a *app) backupDatabase() *cobra.Command {
+	return &cobra.Command{
+		Use: "backupdb NAME", Aliases: []string{"bakdb"}, Short: "Make a copy of the database on the controller's host", Args: exactly("NAME"),
+		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			return s.changed(s.BackupDatabase(ctx, args[0]))
+		}),
+	}
 }
 
 func (a *app) keyValueStore() *cobra.Command {

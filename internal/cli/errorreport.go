@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,16 +23,22 @@ func (a *app) errorReport() *cobra.Command {
 
 func (a *app) errorReportList() *cobra.Command {
 	var (
-		nodes list
-		full  bool
+		nodes, ids list
+		full       bool
+		when       period
 	)
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"l"}, Short: "List error reports", Args: nothing,
 		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
-			all, err := s.ErrorReports(ctx, client.ErrorReportFilter{Nodes: nodes})
+			from, to, err := when.bounds(a.env.Location)
 			if err != nil {
 				return err
 			}
+			all, err := s.ErrorReports(ctx, client.ErrorReportFilter{Nodes: nodes, Since: from, To: to})
+			if err != nil {
+				return err
+			}
+			all = slices.DeleteFunc(all, func(r client.ErrorReport) bool { return len(ids) > 0 && !slices.Contains(ids, reportID(r)) })
 			titles := []string{"Id", "Datetime", "Node", "Exception"}
 			if full {
 				titles = append(titles, "Location", "Version")
@@ -46,6 +53,8 @@ func (a *app) errorReportList() *cobra.Command {
 	}
 	pastable(cmd)
 	nodes.addTo(cmd.Flags(), "nodes", "n", "only reports of these nodes")
+	ids.addTo(cmd.Flags(), "report-id", "", "only these reports")
+	when.addTo(cmd.Flags(), "s", "t")
 	cmd.Flags().BoolVarP(&full, "full", "f", false, "show where faults lie, too")
 	return cmd
 }
@@ -110,15 +119,30 @@ func (a *app) errorReportShow() *cobra.Command {
 
 func (a *app) errorReportDelete() *cobra.Command {
 	var nodes list
+	var when period
+	var fault string
 	cmd := &cobra.Command{
 		Use: "delete [ID...]", Aliases: []string{"d"}, Short: "Delete error reports", Args: between(0, -1, "ID"),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
-			if len(args) == 0 && len(nodes) == 0 {
-				return usagef("name the reports to delete, or nodes with --nodes")
+			if len(args) == 0 && len(nodes) == 0 && fault == "" && when == (period{}) {
+				return usagef("name the reports to delete, or say which with --nodes, --since, --to or --exception")
 			}
-			return s.changed(s.DeleteErrorReports(ctx, client.ErrorReportDelete{IDs: args, Nodes: nodes}))
+			from, to, err := when.bounds(a.env.Location)
+			if err != nil {
+				return err
+			}
+			ask := client.ErrorReportDelete{IDs: args, Nodes: nodes, Exception: fault}
+			if !from.IsZero() {
+				ask.Since = new(client.Int64(from.UnixMilli()))
+			}
+			if !to.IsZero() {
+				ask.To = new(client.Int64(to.UnixMilli()))
+			}
+			return s.changed(s.DeleteErrorReports(ctx, ask))
 		}),
 	}
 	nodes.addTo(cmd.Flags(), "nodes", "", "only reports of these nodes")
+	cmd.Flags().StringVar(&fault, "exception", "", "only reports of this kind of fault")
+	when.addTo(cmd.Flags(), "", "")
 	return cmd
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -19,7 +20,7 @@ import (
 
 func (a *app) node() *cobra.Command {
 	return group("node", []string{"n"}, "Nodes",
-		a.nodeCreate(), a.nodeList(), a.nodeInfo(), a.nodeModify(), a.nodeDelete(), a.nodeJoinToken(), a.nodeReconnect(),
+		a.nodeCreate(), a.nodeList(), a.nodeInfo(), a.nodeDescribe(), a.nodeSetLogLevel(), a.nodeModify(), a.nodeDelete(), a.nodeJoinToken(), a.nodeReconnect(),
 		a.nodeEvacuate(), a.nodeEvict(), a.nodeRestore(), a.nodeLost(), a.netInterface(),
 		a.setProperty(nodeProperties()), a.listProperties(nodeProperties()))
 }
@@ -66,6 +67,7 @@ func (a *app) nodeCreate() *cobra.Command {
 	f.VarP(&at, "port", "p", "port of the node")
 	f.Var(&encryption, "communication-type", "encryption of the connection")
 	f.StringVar(&ifaceName, "interface-name", "default", "name of the network interface")
+	f.Var(&choice{"IP", []string{"IP"}}, "interface-type", "kind of the network interface")
 	return cmd
 }
 
@@ -102,6 +104,8 @@ func (a *app) nodeAddress(ctx context.Context, args []string) (string, error) {
 func (a *app) nodeList() *cobra.Command {
 	var filter client.NodeFilter
 	var nodes, props list
+	var shown propColumns
+	var aux bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"l"}, Short: "List nodes", Args: nothing,
 		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
@@ -110,17 +114,42 @@ func (a *app) nodeList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := newTable("Node", "NodeType", "Addresses", "State")
-			for _, n := range all {
-				t.row(n.Name, string(n.Type), activeAddress(n), a.nodeState(n))
-			}
-			return s.list(t)
+			return s.list(a.nodeTable(all, aux, &shown))
 		}),
 	}
 	pastable(cmd)
 	nodes.addTo(cmd.Flags(), "nodes", "n", "only these nodes")
 	props.addTo(cmd.Flags(), "props", "", "only nodes with these properties, as KEY or KEY=VALUE")
+	shown.addTo(cmd.Flags(), "s")
+	cmd.Flags().BoolVar(&aux, "show-aux-props", false, "show the properties of the Aux/ namespace")
 	return cmd
+}
+
+func (a *app) nodeTable(all []client.Node, aux bool, shown *propColumns) *table {
+	titles := []string{"Node", "NodeType", "Addresses", "State"}
+	if aux {
+		titles = append(titles, "AuxProps")
+	}
+	t := newTable(titles...)
+	shown.into(t)
+	t.add("+Interfaces", "+UUID")
+	for _, n := range all {
+		row := []any{n.Name, string(n.Type), activeAddress(n), a.nodeState(n)}
+		if aux {
+			row = append(row, auxProps(n.Props))
+		}
+		t.row(append(shown.values(n.Props, row...), interfaces(n), n.UUID)...)
+	}
+	return t
+}
+
+// interfaces returns the network interfaces of a node, a line for each.
+func interfaces(n client.Node) string {
+	var lines []string
+	for _, i := range n.NetInterfaces {
+		lines = append(lines, i.Name+" "+i.Address)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // activeAddress returns how the controller and the node reach each other.
@@ -136,6 +165,7 @@ func activeAddress(n client.Node) string {
 
 func (a *app) nodeInfo() *cobra.Command {
 	var nodes list
+	var full bool
 	cmd := &cobra.Command{
 		Use: "info", Short: "Show which kinds of storage and which layers nodes support", Args: nothing,
 		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
@@ -149,12 +179,31 @@ func (a *app) nodeInfo() *cobra.Command {
 			if err := s.writeTable(providersTable(all)); err != nil {
 				return err
 			}
-			return errors.Join(s.write("\n"), s.writeTable(layersTable(all)))
+			err = errors.Join(s.write("\n"), s.writeTable(layersTable(all)))
+			if full {
+				err = errors.Join(err, s.write("\n"), s.writeTable(unsupportedTable(all)))
+			}
+			return err
 		}),
 	}
 	pastable(cmd)
 	nodes.addTo(cmd.Flags(), "nodes", "n", "only these nodes")
+	cmd.Flags().BoolVarP(&full, "full", "f", false, "say why something is not supported, too")
 	return cmd
+}
+
+// unsupportedTable says of each node why it cannot do what it cannot do.
+func unsupportedTable(nodes []client.Node) *table {
+	t := newTable("Node", "Unsupported", "Reason")
+	for _, n := range nodes {
+		for _, kind := range slices.Sorted(maps.Keys(n.UnsupportedProviders)) {
+			t.row(n.Name, string(kind), strings.Join(n.UnsupportedProviders[kind], "\n"))
+		}
+		for _, kind := range slices.Sorted(maps.Keys(n.UnsupportedLayers)) {
+			t.row(n.Name, string(kind), strings.Join(n.UnsupportedLayers[kind], "\n"))
+		}
+	}
+	return t
 }
 
 func providersTable(nodes []client.Node) *table {

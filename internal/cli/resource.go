@@ -5,11 +5,13 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-storage/holdfast/client"
+	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/wire"
 )
 
@@ -18,7 +20,7 @@ func (a *app) resource() *cobra.Command {
 	volumes.Use, volumes.Aliases = "list-volumes", []string{"lv"}
 	return group("resource", []string{"r"}, "Resources: the replicas of a definition on nodes",
 		a.resourceCreate(), a.makeAvailable(), a.resourceList(), a.resourceDelete(), volumes, a.effectiveProperties(),
-		a.pendingDeletes(),
+		a.pendingDeletes(), a.involved(), a.drbdOptions(props.ResourceConnection, resourceConnectionProperties()),
 		a.setProperty(resourceProperties()), a.listProperties(resourceProperties()))
 }
 
@@ -37,7 +39,7 @@ type resourceFlags struct {
 func (r *resourceFlags) addTo(cmd *cobra.Command) {
 	r.placement.addTo(cmd, "p")
 	f := cmd.Flags()
-	f.Var(&r.auto, "auto-place", "number of replicas that the controller places, or +N for N more")
+	f.Var(&r.auto, "auto-place", "number of replicas that the controller places, +N for N more, or all")
 	f.Var(&r.nodeID, "node-id", "DRBD node id")
 	f.Var(&r.tcpPort, "drbd-tcp-port", "port of DRBD")
 	f.BoolVar(&r.drbdDiskless, "drbd-diskless", false, "a DRBD replica without a disk")
@@ -64,15 +66,20 @@ func (r *resourceFlags) flags() []string {
 type replicaCount struct {
 	number
 
-	more bool
+	more  bool
+	every bool // on all nodes
 }
 
 // Set reads the number.
 func (r *replicaCount) Set(text string) error {
+	if text == "all" || text == "max" {
+		r.value, r.every = new(client.Int32(-1)), true
+		return nil
+	}
 	digits, more := strings.CutPrefix(text, "+")
 	r.more = more
 	if err := r.number.Set(digits); err != nil || *r.value == 0 {
-		return usagef("%q: want a number of replicas, or +N for N more", text)
+		return usagef("%q: want a number of replicas, +N for N more, or all", text)
 	}
 	return nil
 }
@@ -90,7 +97,7 @@ func (a *app) resourceCreate() *cobra.Command {
 			case auto && len(nodes) > 0:
 				return usagef("--auto-place chooses the nodes; %s cannot be named with it", strings.Join(nodes, ", "))
 			case auto:
-				return a.place(ctx, s, resource, &flags.placement, flags.auto)
+				return a.place(ctx, s, resource, &flags.placement, flags.auto, disklessType(flags.drbdDiskless, flags.diskless))
 			case len(nodes) == 0:
 				return usagef("too few arguments: name nodes, or let the controller choose with --auto-place")
 			}
@@ -124,69 +131,116 @@ func createOn(ctx context.Context, s *session, resource string, nodes []string, 
 }
 
 // place lets the controller choose nodes.
-func (a *app) place(ctx context.Context, s *session, resource string, where *placement, count replicaCount) error {
+func (a *app) place(ctx context.Context, s *session, resource string, where *placement, count replicaCount, diskless string) error {
 	filter, err := where.filter()
 	if err != nil {
 		return err
 	}
+	filter.DisklessType = diskless
 	if count.more {
 		filter.AdditionalPlaceCount = count.value
 	} else {
 		filter.PlaceCount = count.value
+	}
+	if count.every {
+		filter.AdditionalPlaceCount = new(client.Int32(0))
 	}
 	return s.changed(s.AutoPlace(ctx, resource, client.AutoPlaceRequest{
 		SelectFilter: filter, DisklessOnRemaining: filter.DisklessOnRemaining, LayerList: filter.LayerStack,
 	}))
 }
 
+// disklessType is how the API names the kind of diskless replica to place, or "" for replicas with disks.
+func disklessType(drbd, plain bool) string {
+	switch {
+	case drbd:
+		return wire.FlagDRBDDiskless
+	case plain:
+		return wire.FlagDiskless
+	default:
+		return ""
+	}
+}
+
 // autoPlace is the command of definitions that does what resource create --auto-place does.
 func (a *app) autoPlace() *cobra.Command {
 	var (
-		where placement
-		count replicaCount
+		where    placement
+		count    replicaCount
+		diskless bool
 	)
 	cmd := &cobra.Command{
 		Use: "auto-place RESOURCE", Aliases: []string{"ap"}, Short: "Add replicas of a resource where the controller chooses",
 		Args: exactly("RESOURCE"),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
-			return a.place(ctx, s, args[0], &where, count)
+			return a.place(ctx, s, args[0], &where, count, disklessType(diskless, false))
 		}),
 	}
 	where.addTo(cmd, "p")
-	cmd.Flags().Var(&count, "place-count", "number of replicas, or +N for N more (default what the group says)")
+	cmd.Flags().Var(&count, "place-count", "number of replicas, +N for N more, or all (default what the group says)")
+	cmd.Flags().BoolVar(&diskless, "drbd-diskless", false, "DRBD replicas without a disk")
 	return cmd
 }
 
 func (a *app) resourceList() *cobra.Command {
 	var (
-		resources, nodes, props list
-		faulty                  bool
+		resources, nodes, filter list
+		shown                    propColumns
+		faulty, ports            bool
 	)
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"l"}, Short: "List resources", Args: nothing,
 		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
-			all, err := s.AllResources(ctx, client.ResourceFilter{Resources: resources, Nodes: nodes, Props: props})
+			all, err := s.AllResources(ctx, client.ResourceFilter{Resources: resources, Nodes: nodes, Props: filter})
 			if err != nil {
 				return err
 			}
-			t := newTable("ResourceName", "Node", "Layers", "Usage", "Conns", ">State", "CreatedOn")
-			for _, r := range all {
-				state, conns := resourceState(r), connections(r.Resource)
-				if faulty && state.color == green && conns.color != red {
-					continue
-				}
-				t.row(r.Name, r.NodeName, layers(r.Resource), usage(r.Resource), conns, state, a.when(r.CreateTimestamp))
-			}
-			return s.list(t)
+			return s.list(a.resourceTable(all, faulty, ports, &shown))
 		}),
 	}
 	pastable(cmd)
 	resources.addTo(cmd.Flags(), "resources", "r", "only these resources")
 	nodes.addTo(cmd.Flags(), "nodes", "n", "only resources on these nodes")
-	props.addTo(cmd.Flags(), "props", "", "only resources with these properties, as KEY or KEY=VALUE")
+	filter.addTo(cmd.Flags(), "props", "", "only resources with these properties, as KEY or KEY=VALUE")
+	shown.addTo(cmd.Flags(), "s")
+	cmd.Flags().BoolVar(&ports, "show-drbd-ports", false, "show the ports of DRBD")
 	cmd.Flags().BoolVar(&faulty, "faulty", false, "only resources that are not well")
 	compatible(cmd, "all", "a")
 	return cmd
+}
+
+// resourceTable shows replicas, or those that are not well, with the ports of DRBD or without.
+func (a *app) resourceTable(all []client.ResourceWithVolumes, faulty, ports bool, shown *propColumns) *table {
+	t := newTable("ResourceName", "Node", "Layers", "Usage", "Conns", ">State", "CreatedOn").named("Node", "ResourceName")
+	if ports {
+		t.add("Ports")
+	}
+	shown.into(t)
+	t.add("+UUID")
+	for _, r := range all {
+		state, conns := resourceState(r), connections(r.Resource)
+		if faulty && state.color == green && conns.color != red {
+			continue
+		}
+		row := []any{r.Name, r.NodeName, layers(r.Resource), usage(r.Resource), conns, state, a.when(r.CreateTimestamp)}
+		if ports {
+			row = append(row, drbdPorts(r.Resource))
+		}
+		t.row(append(shown.values(r.Props, row...), r.UUID)...)
+	}
+	return t
+}
+
+// drbdPorts returns the ports of a replica.
+func drbdPorts(r client.Resource) string {
+	if r.LayerObject == nil || r.LayerObject.DRBD == nil {
+		return ""
+	}
+	var ports []string
+	for _, p := range r.LayerObject.DRBD.TCPPorts {
+		ports = append(ports, fmt.Sprint(p))
+	}
+	return strings.Join(ports, ",")
 }
 
 func (a *app) resourceDelete() *cobra.Command {

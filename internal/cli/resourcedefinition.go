@@ -5,11 +5,13 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-storage/holdfast/client"
+	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/wire"
 )
 
@@ -17,7 +19,7 @@ func (a *app) resourceDefinition() *cobra.Command {
 	return group("resource-definition", []string{"rd"}, "Resource definitions",
 		a.resourceDefinitionCreate(), a.resourceDefinitionList(), a.resourceDefinitionModify(), a.resourceDefinitionDelete(), a.autoPlace(),
 		a.waitSync(),
-		a.setProperty(definitionProperties()), a.listProperties(definitionProperties()))
+		a.setProperty(definitionProperties()), a.drbdOptions(props.Definition, definitionProperties()), a.listProperties(definitionProperties()))
 }
 
 func (a *app) resourceDefinitionCreate() *cobra.Command {
@@ -58,13 +60,15 @@ func (a *app) resourceDefinitionCreate() *cobra.Command {
 
 func (a *app) resourceDefinitionList() *cobra.Command {
 	var (
-		names, props list
-		external     bool
+		names, filter list
+		shown         propColumns
+		external      bool
+		ports         bool
 	)
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"l"}, Short: "List resource definitions", Args: nothing,
 		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
-			all, err := s.ResourceDefinitions(ctx, client.ResourceDefinitionFilter{ResourceDefinitions: names, Props: props})
+			all, err := s.ResourceDefinitions(ctx, client.ResourceDefinitionFilter{ResourceDefinitions: names, Props: filter})
 			if err != nil {
 				return err
 			}
@@ -73,18 +77,41 @@ func (a *app) resourceDefinitionList() *cobra.Command {
 				titles = append(titles, "ExternalName")
 			}
 			t := newTable(titles...)
+			if ports {
+				t.add("Port")
+			}
+			shown.into(t)
+			t.add("+UUID")
 			for _, d := range all {
 				row := []any{d.Name, d.ResourceGroupName, definitionLayers(d), definitionState(d), d.ExternalName}
-				t.row(row[:len(titles)]...)
+				row = row[:len(titles)]
+				if ports {
+					row = append(row, definitionPort(d))
+				}
+				t.row(append(shown.values(d.Props, row...), d.UUID)...)
 			}
 			return s.list(t)
 		}),
 	}
 	pastable(cmd)
 	names.addTo(cmd.Flags(), "resource-definitions", "r", "only these definitions")
-	props.addTo(cmd.Flags(), "props", "", "only definitions with these properties, as KEY or KEY=VALUE")
+	filter.addTo(cmd.Flags(), "props", "", "only definitions with these properties, as KEY or KEY=VALUE")
 	cmd.Flags().BoolVarP(&external, "external-name", "e", false, "show external names")
+	shown.addTo(cmd.Flags(), "s")
+	cmd.Flags().BoolVar(&ports, "show-preferred-drbd-ports", false, "show the ports that DRBD is to use")
+	cmd.Flags().BoolVar(&ports, "ports", false, "")
+	_ = cmd.Flags().MarkHidden("ports") // It was declared in the line before.
 	return cmd
+}
+
+// definitionPort returns the port that DRBD is to use, or "" when the controller chooses it.
+func definitionPort(d client.ResourceDefinition) string {
+	for _, l := range d.LayerData {
+		if l.Type == wire.LayerDRBD && l.Data != nil && l.Data.Port != 0 {
+			return fmt.Sprint(l.Data.Port)
+		}
+	}
+	return ""
 }
 
 func definitionLayers(d client.ResourceDefinition) string {

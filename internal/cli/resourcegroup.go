@@ -14,12 +14,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-storage/holdfast/client"
+	"github.com/holdfast-storage/holdfast/internal/props"
 )
 
 func (a *app) resourceGroup() *cobra.Command {
 	return group("resource-group", []string{"rg"}, "Resource groups: templates for resources",
 		a.resourceGroupCreate(), a.resourceGroupList(), a.resourceGroupModify(), a.resourceGroupDelete(),
-		a.spawn(), a.querySizeInfo(), a.explain(), a.adjust(), a.setProperty(groupProperties()), a.listProperties(groupProperties()))
+		a.spawn(), a.querySizeInfo(), a.queryMaxVolumeSize(), a.drbdOptions(props.Group, groupProperties()), a.explain(), a.adjust(), a.setProperty(groupProperties()), a.listProperties(groupProperties()))
 }
 
 // groupFlags are the flags of creating and modifying.
@@ -85,7 +86,7 @@ func (a *app) resourceGroupDelete() *cobra.Command {
 }
 
 func (a *app) adjust() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "adjust [NAME]", Aliases: []string{"adj"}, Short: "Place what the resources of a group lack, or of all groups", Args: between(0, 1),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
 			if len(args) == 0 {
@@ -94,14 +95,17 @@ func (a *app) adjust() *cobra.Command {
 			return s.changed(s.AdjustResourceGroup(ctx, args[0], client.ResourceGroupAdjust{}))
 		}),
 	}
+	pastable(cmd)
+	return cmd
 }
 
 func (a *app) resourceGroupList() *cobra.Command {
-	var groups, props list
+	var groups, filter list
+	var shown propColumns
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"l"}, Short: "List resource groups", Args: nothing,
 		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
-			all, err := s.ResourceGroups(ctx, client.ResourceGroupFilter{ResourceGroups: groups, Props: props})
+			all, err := s.ResourceGroups(ctx, client.ResourceGroupFilter{ResourceGroups: groups, Props: filter})
 			if err != nil {
 				return err
 			}
@@ -109,20 +113,23 @@ func (a *app) resourceGroupList() *cobra.Command {
 				return s.listJSON(s.last)
 			}
 			t := newTable("ResourceGroup", "SelectFilter", "VlmNrs", "Description")
+			shown.into(t)
+			t.add("+UUID")
 			t.lined = true
 			for _, g := range all {
 				numbers, err := volumeNumbers(ctx, s, g.Name)
 				if err != nil {
 					return err
 				}
-				t.row(g.Name, filterText(g.SelectFilter), numbers, g.Description)
+				t.row(append(shown.values(g.Props, g.Name, filterText(g.SelectFilter), numbers, g.Description), g.UUID)...)
 			}
 			return s.list(t)
 		}),
 	}
 	pastable(cmd)
 	groups.addTo(cmd.Flags(), "resource-groups", "r", "only these groups")
-	props.addTo(cmd.Flags(), "props", "", "only groups with these properties, as KEY or KEY=VALUE")
+	filter.addTo(cmd.Flags(), "props", "", "only groups with these properties, as KEY or KEY=VALUE")
+	shown.addTo(cmd.Flags(), "s")
 	return cmd
 }
 

@@ -155,6 +155,7 @@ func tie(flags *pflag.FlagSet, args []string) []string {
 		if arg == "--" {
 			return append(append(out, arg), args[i:]...)
 		}
+		arg = spelledOut(flags, arg)
 		flag := lookup(flags, arg)
 		value, isGreedy := valueOf(flag).(greedy)
 		switch {
@@ -181,6 +182,29 @@ func tie(flags *pflag.FlagSet, args []string) []string {
 		}
 	}
 	return out
+}
+
+// spelledOut returns a long option in full: its beginning is enough where no other begins so.
+func spelledOut(flags *pflag.FlagSet, arg string) string {
+	name, long := strings.CutPrefix(arg, "--")
+	name, value, hasValue := strings.Cut(name, "=")
+	if !long || name == "" || flags.Lookup(name) != nil {
+		return arg
+	}
+	var meant []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if strings.HasPrefix(f.Name, name) {
+			meant = append(meant, f.Name)
+		}
+	})
+	if len(meant) != 1 {
+		return arg
+	}
+	arg = "--" + meant[0]
+	if hasValue {
+		arg += "=" + value
+	}
+	return arg
 }
 
 func valueOf(flag *pflag.Flag) pflag.Value {

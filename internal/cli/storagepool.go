@@ -73,6 +73,7 @@ func (a *app) storagePoolCreate(kind poolKind) *cobra.Command {
 
 func (a *app) storagePoolList() *cobra.Command {
 	var nodes, pools, props list
+	var shown propColumns
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"l"}, Short: "List storage pools", Args: nothing,
 		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
@@ -80,7 +81,7 @@ func (a *app) storagePoolList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := s.list(poolTable(all)); err != nil || s.form != text {
+			if err := s.list(poolTable(all, &shown)); err != nil || s.form != text {
 				return err
 			}
 			var said []client.RcList
@@ -94,11 +95,15 @@ func (a *app) storagePoolList() *cobra.Command {
 	nodes.addTo(cmd.Flags(), "nodes", "n", "only pools of these nodes")
 	pools.addTo(cmd.Flags(), "storage-pools", "s", "only pools of these names")
 	props.addTo(cmd.Flags(), "props", "", "only pools with these properties, as KEY or KEY=VALUE")
+	shown.addTo(cmd.Flags(), "")
 	return cmd
 }
 
-func poolTable(pools []client.StoragePool) *table {
-	t := newTable("StoragePool", "Node", "Driver", "PoolName", ">FreeCapacity", ">TotalCapacity", "CanSnapshots", "State", "SharedName")
+func poolTable(pools []client.StoragePool, shown *propColumns) *table {
+	t := newTable("StoragePool", "Node", "Driver", "PoolName", ">FreeCapacity", ">TotalCapacity", "CanSnapshots", "State", "SharedName").
+		named("Node", "StoragePool")
+	shown.into(t)
+	t.add("+UUID")
 	for _, p := range pools {
 		can := "False"
 		if p.SupportsSnapshots {
@@ -108,8 +113,8 @@ func poolTable(pools []client.StoragePool) *table {
 		if strings.ContainsAny(shared, ";:") { // The name of a pool that is not shared.
 			shared = ""
 		}
-		t.row(p.StoragePoolName, p.NodeName, string(p.ProviderKind), backing(p), p.FreeCapacity, p.TotalCapacity,
-			can, poolState(p), shared)
+		t.row(append(shown.values(p.Props, p.StoragePoolName, p.NodeName, string(p.ProviderKind), backing(p), p.FreeCapacity, p.TotalCapacity,
+			can, poolState(p), shared), p.UUID)...)
 	}
 	return t
 }

@@ -5,9 +5,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -70,35 +67,8 @@ func poolDefinitionProperties() owner {
 	}
 }
 
-func (a *app) physicalStorage() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"l"}, Short: "List unused devices of nodes", Args: nothing,
-		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
-			all, err := s.PhysicalStorage(ctx)
-			if err != nil {
-				return err
-			}
-			t := newTable(">Size", "Rotational", "Nodes")
-			for _, p := range all {
-				size := client.RoundDown(p.Size)
-				var lines []string
-				for node, devices := range p.Nodes {
-					for _, d := range devices {
-						lines = append(lines, node+": "+d.Device)
-					}
-				}
-				slices.Sort(lines)
-				t.row(size, fmt.Sprint(p.Rotational), strings.Join(lines, "\n"))
-			}
-			return s.list(t)
-		}),
-	}
-	pastable(cmd)
-	return group("physical-storage", []string{"ps"}, "Unused devices of nodes", cmd)
-}
-
 func (a *app) spaceReporting() *cobra.Command {
-	return group("space-reporting", []string{"spr"}, "Reports about space", &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "query", Aliases: []string{"qry"}, Short: "Show the space of all storage pools", Args: nothing,
 		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
 			report, err := s.SpaceReport(ctx)
@@ -110,5 +80,7 @@ func (a *app) spaceReporting() *cobra.Command {
 			}
 			return s.write(printableText(report))
 		}),
-	})
+	}
+	pastable(cmd)
+	return group("space-reporting", []string{"spr"}, "Reports about space", cmd)
 }

@@ -21,6 +21,7 @@ func (a *app) volumeList() *cobra.Command {
 	var (
 		resources, nodes, pools list
 		noReplication           bool
+		shown                   propColumns
 	)
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"l"}, Short: "List volumes", Args: nothing,
@@ -29,7 +30,7 @@ func (a *app) volumeList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := s.list(volumeTable(all, !noReplication)); err != nil || s.form != text {
+			if err := s.list(volumeTable(all, !noReplication, &shown)); err != nil || s.form != text {
 				return err
 			}
 			var said []client.RcList
@@ -46,23 +47,28 @@ func (a *app) volumeList() *cobra.Command {
 	nodes.addTo(cmd.Flags(), "nodes", "n", "only volumes on these nodes")
 	pools.addTo(cmd.Flags(), "storage-pools", "s", "only volumes in these storage pools")
 	cmd.Flags().BoolVar(&noReplication, "hide-replication-states", false, "leave out what goes on with peers")
+	cmd.Flags().BoolVar(&noReplication, "hrep", false, "")
+	_ = cmd.Flags().MarkHidden("hrep") // It was declared in the line before.
+	shown.addTo(cmd.Flags(), "")
 	compatible(cmd, "all", "a")
 	return cmd
 }
 
-func volumeTable(all []client.ResourceWithVolumes, withReplication bool) *table {
+func volumeTable(all []client.ResourceWithVolumes, withReplication bool, shown *propColumns) *table {
 	titles := []string{"Resource", "Node", "StoragePool", ">VolNr", ">MinorNr", "DeviceName", ">Allocated", "InUse", ">State"}
 	if withReplication {
 		titles = append(titles, "Repl")
 	}
-	t := newTable(titles...)
+	t := newTable(titles...).named("Node", "Resource", "VolNr")
+	shown.into(t)
+	t.add("+>UsableSize", "+Driver", "+UUID")
 	for _, r := range all {
 		for _, v := range r.Volumes {
 			row := []any{
 				r.Name, r.NodeName, v.StoragePoolName, fmt.Sprint(v.VolumeNumber), minor(v), v.DevicePath, v.AllocatedSize,
 				usage(r.Resource), volumeState(r.Resource, v), replications(v),
 			}
-			t.row(row[:len(titles)]...)
+			t.row(append(shown.values(v.Props, row[:len(titles)]...), v.UsableSize, string(v.ProviderKind), v.UUID)...)
 		}
 	}
 	t.lined = t.tall()

@@ -11,12 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-storage/holdfast/client"
+	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/wire"
 )
 
 func (a *app) volumeDefinition() *cobra.Command {
 	return group("volume-definition", []string{"vd"}, "Volume definitions",
 		a.volumeDefinitionCreate(), a.volumeDefinitionList(), a.volumeDefinitionSetSize(), a.volumeDefinitionDelete(),
+		a.volumePassphrase(), a.drbdOptions(props.VolumeDefinition, volumeDefinitionProperties()),
 		a.setProperty(volumeDefinitionProperties()), a.listProperties(volumeDefinitionProperties()))
 }
 
@@ -30,6 +32,7 @@ func (a *app) volumeDefinitionCreate() *cobra.Command {
 		pool           string
 		number, device number
 		gross, encrypt bool
+		passphrase     optionalText
 	)
 	cmd := &cobra.Command{
 		Use: "create RESOURCE SIZE", Aliases: []string{"c"}, Short: "Add a volume to a resource definition", Long: sizeHelp,
@@ -49,9 +52,13 @@ func (a *app) volumeDefinitionCreate() *cobra.Command {
 			if pool != "" {
 				definition.Props = client.Properties{propStoragePool: pool}
 			}
-			return s.changed(s.CreateVolumeDefinition(ctx, args[0], client.VolumeDefinitionCreate{
-				VolumeDefinition: definition, DrbdMinorNumber: device.value,
-			}))
+			create := client.VolumeDefinitionCreate{VolumeDefinition: definition, DrbdMinorNumber: device.value}
+			if passphrase.value != nil {
+				if create.Passphrase, err = a.secret(ctx, *passphrase.value, "Passphrase of the volume", true); err != nil {
+					return err
+				}
+			}
+			return s.changed(s.CreateVolumeDefinition(ctx, args[0], create))
 		}),
 	}
 	f := cmd.Flags()
@@ -59,12 +66,15 @@ func (a *app) volumeDefinitionCreate() *cobra.Command {
 	f.VarP(&number, "vlmnr", "n", "number of the volume (default the lowest free one)")
 	f.VarP(&device, "minor", "m", "minor number of the DRBD device")
 	f.BoolVar(&gross, "gross", false, "the size is gross: it includes what layers need for themselves")
+	f.Var(&passphrase, "passphrase", "passphrase of an encrypted volume; without a value it is asked for")
 	f.BoolVar(&encrypt, "encrypt", false, "encrypt the volume; better: a layer list with luks")
 	return cmd
 }
 
 func (a *app) volumeDefinitionList() *cobra.Command {
 	var names list
+	var external bool
+	var shown propColumns
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"l"}, Short: "List volume definitions", Args: nothing,
 		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
@@ -72,10 +82,19 @@ func (a *app) volumeDefinitionList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := newTable("ResourceName", "VolumeNr", "VolumeMinor", ">Size", "Gross", "State")
+			t := newTable("ResourceName", "VolumeNr", "VolumeMinor", ">Size", "Gross", "State").named("ResourceName", "VolumeNr")
+			if external {
+				t.add("ExternalName")
+			}
+			shown.into(t)
+			t.add("+UUID")
 			for _, d := range all {
 				for _, v := range d.VolumeDefinitions {
-					t.row(d.Name, fmt.Sprint(v.VolumeNumber), definitionMinor(v), v.Size, grossMark(v), volumeDefinitionState(v))
+					row := []any{d.Name, fmt.Sprint(v.VolumeNumber), definitionMinor(v), v.Size, grossMark(v), volumeDefinitionState(v)}
+					if external {
+						row = append(row, d.ExternalName)
+					}
+					t.row(append(shown.values(v.Props, row...), v.UUID)...)
 				}
 			}
 			return s.list(t)
@@ -83,6 +102,8 @@ func (a *app) volumeDefinitionList() *cobra.Command {
 	}
 	pastable(cmd)
 	names.addTo(cmd.Flags(), "resource-definitions", "r", "only volumes of these definitions")
+	cmd.Flags().BoolVarP(&external, "external-name", "e", false, "show external names")
+	shown.addTo(cmd.Flags(), "s")
 	return cmd
 }
 

@@ -10,13 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-storage/holdfast/client"
+	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/wire"
 )
 
 func (a *app) volumeGroup() *cobra.Command {
 	return group("volume-group", []string{"vg"}, "Volume groups: templates for the volumes of a resource group's resources",
 		a.volumeGroupCreate(), a.volumeGroupList(), a.volumeGroupDelete(),
-		a.setProperty(volumeGroupProperties()), a.listProperties(volumeGroupProperties()))
+		a.drbdOptions(props.VolumeGroup, volumeGroupProperties()), a.setProperty(volumeGroupProperties()), a.listProperties(volumeGroupProperties()))
 }
 
 func (a *app) volumeGroupCreate() *cobra.Command {
@@ -40,6 +41,7 @@ func (a *app) volumeGroupCreate() *cobra.Command {
 }
 
 func (a *app) volumeGroupList() *cobra.Command {
+	var shown propColumns
 	cmd := &cobra.Command{
 		Use: "list GROUP", Aliases: []string{"l"}, Short: "List the volume groups of a resource group", Args: exactly("GROUP"),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
@@ -48,13 +50,16 @@ func (a *app) volumeGroupList() *cobra.Command {
 				return err
 			}
 			t := newTable("VolumeNr", "Flags")
+			shown.into(t)
+			t.add("+UUID")
 			for _, v := range all {
-				t.row(fmt.Sprint(v.VolumeNumber), joined(v.Flags))
+				t.row(append(shown.values(v.Props, fmt.Sprint(v.VolumeNumber), joined(v.Flags)), v.UUID)...)
 			}
 			return s.list(t)
 		}),
 	}
 	pastable(cmd)
+	shown.addTo(cmd.Flags(), "s")
 	return cmd
 }
 
