@@ -50,6 +50,7 @@ func agentCommand() *cobra.Command {
 	c.Flags().StringVar(&s.Agent.Node, "node", "", "name of this node (default: the host's name)")
 	c.Flags().StringSliceVar(&s.Agent.Controllers, "controller", nil, "address of a controller; may be given several times")
 	c.Flags().StringVar(&s.Agent.State, "state", "", "folder of what the agent keeps over a restart")
+	c.Flags().StringVar(&s.Agent.Run, "run", "", "folder of what is void after a reboot, with the socket for users of this host (default /run/holdfast)")
 	c.Flags().StringVar(&join, "join", "", "token to join with")
 	c.Flags().StringVar(&s.Agent.JoinFile, "join-file", "", "file with a token to join with")
 	c.Flags().BoolVar(&s.Agent.Plaintext, "plaintext", false, "dial controllers without TLS; for tests alone")
@@ -73,11 +74,19 @@ func runAgent(ctx context.Context, c config.Agent, dial dialer, log telemetry.Lo
 	node := c.Node
 	users := &inuse.Scanner{}
 	runner := &command.Exec{}
-	drivers := func(p agent.Pool) (pool.Driver, error) { return driver(p, node, users) }
+	mounted := openMounts(ctx, c, runner, log.Logger)
+	defer mounted.close()
+	drivers := func(p agent.Pool) (pool.Driver, error) {
+		if d, ok, err := mounted.driver(p); ok || err != nil {
+			return d, err
+		}
+		return driver(p, node, users)
+	}
 	log.Info("the agent starts", "node", node, "controllers", c.Controllers, "state", c.State)
 	return agent.Run(ctx, agent.Config{
 		Node: node, Addresses: c.Controllers, Dial: dial, StateDir: c.State, Version: version, Log: log.Logger,
 		Host:      agent.NewMachine(drivers, runner),
+		Holds:     mounted.holds(),
 		Devices:   &device.Service{Finder: device.Finder{Run: runner}},
 		Providers: []model.Provider{model.Diskless, model.File, model.FileThin},
 		Layers:    []model.Layer{model.Storage},

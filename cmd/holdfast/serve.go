@@ -64,6 +64,7 @@ func (s *settings) load() (telemetry.Log, error) {
 	over(&s.Controller.AgentListen, said.Controller.AgentListen)
 	over(&s.Agent.Node, said.Agent.Node)
 	over(&s.Agent.State, said.Agent.State)
+	over(&s.Agent.Run, said.Agent.Run)
 	over(&s.Agent.JoinFile, said.Agent.JoinFile)
 	s.Controller.Plaintext = s.Controller.Plaintext || said.Controller.Plaintext
 	s.Agent.Plaintext = s.Agent.Plaintext || said.Agent.Plaintext

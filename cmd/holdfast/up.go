@@ -47,6 +47,7 @@ func upCommand() *cobra.Command {
 	c.Flags().StringVar(&s.Controller.Listen, "listen", "", "address of the REST API (default 127.0.0.1:3370)")
 	c.Flags().StringVar(&s.Controller.AgentListen, "agent-listen", "", "address that agents dial (default 127.0.0.1:3366)")
 	c.Flags().BoolVar(&s.Controller.Plaintext, "plaintext", false, "serve agents without TLS, and believe everybody; for tests alone")
+	c.Flags().StringVar(&s.Agent.Run, "run", "", "folder of what is void after a reboot, with the socket for users of this host (default: below --data, or /run/holdfast)")
 	c.Flags().StringVar(&s.Agent.Node, "node", "", "name of this node (default: the host's name)")
 	return c
 }

@@ -42,6 +42,7 @@ type Agent struct {
 	Node        string   `toml:"node"`        // its name in the cluster; empty: the host's
 	Controllers []string `toml:"controllers"` // addresses of the controllers, tried in turn
 	State       string   `toml:"state"`       // the folder of what the agent keeps over a restart
+	Run         string   `toml:"run"`         // the folder of what is void after a reboot; empty: /run/holdfast, or below another state folder
 	JoinFile    string   `toml:"join_file"`   // a file with a join token, looked at again and again; empty: none
 	Plaintext   bool     `toml:"plaintext"`   // controllers are dialled without TLS; for tests alone
 }

@@ -22,6 +22,16 @@ type look struct {
 	identity string
 }
 
+// Spec returns what the pool lies on.
+func (p *Pool) Spec() Spec { return p.spec }
+
+// Trial tells whether the pool was opened to be checked alone.
+func (p *Pool) Trial() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.checking
+}
+
 // asleep tells whether the pool is not mounted and need not be, and returns what was seen of it last.
 func (p *Pool) asleep(ctx context.Context) (look, bool) {
 	p.mu.Lock()
