@@ -29,18 +29,7 @@ func (a *app) explain() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			x, err := s.Explain(ctx, args[0], client.ExplainRequest{VolumeSizes: sizes, SelectFilter: filter})
-			if err != nil {
-				return err
-			}
-			_, s.failed = x.Reports.FirstError()
-			if s.form != text {
-				return s.writeJSON(s.last)
-			}
-			if err := s.writeTable(explainTable(x)); err != nil {
-				return err
-			}
-			return s.writeEntries(x.Reports)
+			return s.planSpawn(ctx, args[0], sizes, filter)
 		}),
 	}
 	pastable(cmd)

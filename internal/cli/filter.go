@@ -44,6 +44,9 @@ type placement struct {
 	remaining     toggle
 	layers        commas
 	providers     commas
+
+	diskless string // kind of diskless replica to place, or ""
+	dry      bool   // show what would be done
 }
 
 // addTo declares the flags. The one that counts replicas has another name in some commands and none in others, and so has

@@ -13,20 +13,27 @@ import (
 
 func (a *app) nodeEvacuate() *cobra.Command {
 	var targets, avoid list
+	var dry bool
+	var wait waiting
 	cmd := &cobra.Command{
 		Use: "evacuate NODE", Aliases: []string{"evac"}, Short: "Move all resources away from a node", Args: exactly("NODE"),
 		Long: "Move all resources away from a node: for each, a replica is made elsewhere, and the one on the node is deleted once\n" +
-			"that has all data. The command ends at once and the work goes on; see job list. The node takes nothing new until it\n" +
-			"is restored.",
+			"that has all data. The node takes nothing new until it is restored. " + waitHelp,
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
 			if targets != nil && avoid != nil {
 				return usagef("--target and --do-not-target exclude each other")
 			}
-			return s.changed(s.EvacuateNode(ctx, args[0], client.NodeEvacuate{Target: targets, DoNotTarget: avoid}))
+			if dry {
+				return s.planEvacuation(ctx, args[0], targets, avoid)
+			}
+			entries, err := s.EvacuateNode(ctx, args[0], client.NodeEvacuate{Target: targets, DoNotTarget: avoid})
+			return s.begun(ctx, &wait, entries, err)
 		}),
 	}
 	targets.addTo(cmd.Flags(), "target", "", "the only nodes to move resources to")
 	avoid.addTo(cmd.Flags(), "do-not-target", "", "nodes not to move resources to")
+	dryRun(cmd, &dry)
+	wait.addTo(cmd)
 	return cmd
 }
 
@@ -51,18 +58,28 @@ func (a *app) nodeRestore() *cobra.Command {
 }
 
 func (a *app) nodeEvict() *cobra.Command {
-	return &cobra.Command{
+	var wait waiting
+	cmd := &cobra.Command{
 		Use: "evict NODE", Short: "Give up waiting for a node that is offline, and replace its resources", Args: exactly("NODE"),
+		Long: "Give up waiting for a node that is offline, and replace its resources elsewhere.\n" + waitHelp,
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
-			return s.changed(s.EvictNode(ctx, args[0]))
+			entries, err := s.EvictNode(ctx, args[0])
+			return s.begun(ctx, &wait, entries, err)
 		}),
 	}
+	wait.addTo(cmd)
+	return cmd
 }
 
 func (a *app) nodeLost() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "lost NODE", Aliases: []string{"lo"}, Short: "Forget a node that will not come back, with all that lies on it", Args: exactly("NODE"),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			if ok, err := s.confirm(ctx, func(ctx context.Context) ([]string, error) {
+				return s.losses(ctx, client.ResourceFilter{Nodes: args})
+			}); !ok {
+				return err
+			}
 			return s.changed(s.LoseNode(ctx, args[0]))
 		}),
 	}

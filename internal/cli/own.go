@@ -48,6 +48,15 @@ func (a *app) orphanRemove() *cobra.Command {
 			"first: one that is in use, or that the controller knows by then, stays.",
 		Args: between(3, -1, "NODE", "STORAGE_POOL", "VOLUME"),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			if ok, err := s.confirm(ctx, func(context.Context) ([]string, error) {
+				var lines []string
+				for _, volume := range args[2:] {
+					lines = append(lines, "volume "+volume+" in the pool "+args[1]+" of "+args[0])
+				}
+				return fewer(lines), nil
+			}); !ok {
+				return err
+			}
 			return s.changed(s.RemoveOrphans(ctx, args[0], args[1], args[2:]))
 		}),
 	}

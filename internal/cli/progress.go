@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/holdfast-storage/holdfast/client"
 )
 
@@ -156,6 +158,30 @@ func during[T any](ctx context.Context, s *session, again string, look func(cont
 	}
 }
 
+// resizing looks at each replica of a volume that is to get a size.
+func resizing(resource string, number int32, size client.SizeKiB) func(context.Context, *client.Client) ([]part, error) {
+	return func(ctx context.Context, c *client.Client) ([]part, error) {
+		all, err := c.AllResources(ctx, client.ResourceFilter{Resources: []string{resource}})
+		var parts []part
+		for _, r := range all {
+			for _, v := range r.Volumes {
+				if v.VolumeNumber != number || v.UsableSize == nil {
+					continue
+				}
+				x := part{name: r.NodeName, note: "has " + formatSize(*v.UsableSize), color: yellow}
+				if *v.UsableSize >= size {
+					x.color = green
+				}
+				if first, failed := v.Reports.FirstError(); failed {
+					x.note, x.color = first.Message, red
+				}
+				parts = append(parts, x)
+			}
+		}
+		return parts, err
+	}
+}
+
 // interruption says of work that was left to itself how to see it again. Other errors stay as they are.
 func interruption(err error, again string) error {
 	if err == nil || !errors.Is(err, context.Canceled) {
@@ -164,15 +190,52 @@ func interruption(err error, again string) error {
 	return exitError{ExitUnknown, fmt.Errorf("interrupted here; the work goes on: see %s", again)}
 }
 
+const waitHelp = "On a terminal the command shows how far the work is, and\nends with it, or earlier with --async; elsewhere it ends at once, unless with --wait. " +
+	"The work goes on in any case: see job list."
+
+// waiting is the flags of commands that begin a job.
+type waiting struct{ wait, async bool }
+
+func (w *waiting) addTo(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&w.wait, "wait", false, "end when the work has ended")
+	cmd.Flags().BoolVar(&w.async, "async", false, "end at once; the work goes on")
+}
+
+// begun prints the answer of a change that began a stored job, and follows the job where the flags and the terminal say so.
+// Pass the results of the call. The answer of LINSTOR's commands must come at once: as linstor only --wait waits.
+func (s *session) begun(ctx context.Context, w *waiting, entries client.RcList, err error) error {
+	if w.wait && w.async {
+		return usagef("--wait and --async exclude each other")
+	}
+	if err := s.changed(entries, err); err != nil || s.failed {
+		return err
+	}
+	id := jobOf(entries)
+	if id == "" || w.async || !w.wait && (!s.app.env.Asks || s.app.linstor || s.form != text) {
+		return nil
+	}
+	return s.followJob(ctx, id)
+}
+
+// jobOf returns the id of the job that an answer tells of, or "".
+func jobOf(entries client.RcList) string {
+	for _, e := range entries {
+		for line := range strings.Lines(e.Details) {
+			if id, ok := strings.CutPrefix(strings.TrimSpace(line), "Job: "); ok {
+				return id
+			}
+		}
+	}
+	return ""
+}
+
 // followJob shows a stored job until it ends, and returns nil when it was done. A job that is running when ctx ends goes on,
 // and the error says how to see it again. This is how a command that begins a job waits for it:
 //
 //	entries, err := s.EvacuateNode(ctx, node, how)
-//	if err := s.changed(entries, err); err != nil || s.failed {
-//		return err
-//	}
-//	return s.followJob(ctx, id)
+//	return s.begun(ctx, &wait, entries, err)
 //
+// where wait is the flags that waiting.addTo has declared, and the answer has the job in its details ("Job: ID").
 // A problem of a try is shown and is not the end: the controller tries again.
 func (s *session) followJob(ctx context.Context, id string) error {
 	p := s.progress()

@@ -45,6 +45,7 @@ func (r *resourceFlags) addTo(cmd *cobra.Command) {
 	f.BoolVar(&r.drbdDiskless, "drbd-diskless", false, "a DRBD replica without a disk")
 	f.BoolVarP(&r.diskless, "diskless", "d", false, "a replica without a disk")
 	f.BoolVar(&r.inactive, "inactive", false, "a replica that is not active")
+	dryRun(cmd, &r.dry)
 	compatible(cmd, "async", "")
 }
 
@@ -97,7 +98,10 @@ func (a *app) resourceCreate() *cobra.Command {
 			case auto && len(nodes) > 0:
 				return usagef("--auto-place chooses the nodes; %s cannot be named with it", strings.Join(nodes, ", "))
 			case auto:
-				return a.place(ctx, s, resource, &flags.placement, flags.auto, disklessType(flags.drbdDiskless, flags.diskless))
+				flags.placement.diskless = disklessType(flags.drbdDiskless, flags.diskless)
+				return a.place(ctx, s, resource, &flags.placement, flags.auto)
+			case flags.dry:
+				return usagef("--dry-run is of --auto-place: without it the nodes are those that are named")
 			case len(nodes) == 0:
 				return usagef("too few arguments: name nodes, or let the controller choose with --auto-place")
 			}
@@ -131,12 +135,12 @@ func createOn(ctx context.Context, s *session, resource string, nodes []string, 
 }
 
 // place lets the controller choose nodes.
-func (a *app) place(ctx context.Context, s *session, resource string, where *placement, count replicaCount, diskless string) error {
+func (a *app) place(ctx context.Context, s *session, resource string, where *placement, count replicaCount) error {
 	filter, err := where.filter()
 	if err != nil {
 		return err
 	}
-	filter.DisklessType = diskless
+	filter.DisklessType = where.diskless
 	if count.more {
 		filter.AdditionalPlaceCount = count.value
 	} else {
@@ -144,6 +148,9 @@ func (a *app) place(ctx context.Context, s *session, resource string, where *pla
 	}
 	if count.every {
 		filter.AdditionalPlaceCount = new(client.Int32(0))
+	}
+	if where.dry {
+		return s.planPlace(ctx, resource, *filter)
 	}
 	return s.changed(s.AutoPlace(ctx, resource, client.AutoPlaceRequest{
 		SelectFilter: filter, DisklessOnRemaining: filter.DisklessOnRemaining, LayerList: filter.LayerStack,
@@ -173,10 +180,12 @@ func (a *app) autoPlace() *cobra.Command {
 		Use: "auto-place RESOURCE", Aliases: []string{"ap"}, Short: "Add replicas of a resource where the controller chooses",
 		Args: exactly("RESOURCE"),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
-			return a.place(ctx, s, args[0], &where, count, disklessType(diskless, false))
+			where.diskless = disklessType(diskless, false)
+			return a.place(ctx, s, args[0], &where, count)
 		}),
 	}
 	where.addTo(cmd, "p")
+	dryRun(cmd, &where.dry)
 	cmd.Flags().Var(&count, "place-count", "number of replicas, +N for N more, or all (default what the group says)")
 	cmd.Flags().BoolVar(&diskless, "drbd-diskless", false, "DRBD replicas without a disk")
 	return cmd
@@ -250,6 +259,11 @@ func (a *app) resourceDelete() *cobra.Command {
 		Args: between(2, -1, "NODE", "RESOURCE"),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
 			nodes, resource := args[:len(args)-1], args[len(args)-1]
+			if ok, err := s.confirm(ctx, func(ctx context.Context) ([]string, error) {
+				return s.losses(ctx, client.ResourceFilter{Nodes: nodes, Resources: []string{resource}})
+			}); !ok {
+				return err
+			}
 			for _, node := range nodes {
 				if err := s.changed(s.DeleteResource(ctx, resource, node, keep)); err != nil {
 					return err

@@ -161,6 +161,9 @@ func (a *app) resourceDefinitionDelete() *cobra.Command {
 		Use: "delete NAME...", Aliases: []string{"d"}, Short: "Delete resource definitions with all replicas and their data",
 		Args: between(1, -1, "NAME"),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			if ok, err := s.confirm(ctx, func(ctx context.Context) ([]string, error) { return s.definitionLosses(ctx, args) }); !ok {
+				return err
+			}
 			for _, name := range args {
 				if err := s.changed(s.DeleteResourceDefinition(ctx, name)); err != nil {
 					return err

@@ -31,10 +31,13 @@ func (p *propColumns) values(props client.Properties, row ...any) []any {
 	return row
 }
 
+// sortedKeys returns the keys of a map in order.
+func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
+
 // auxProps returns the properties that are free for all uses, a line for each.
 func auxProps(props client.Properties) string {
 	var lines []string
-	for _, key := range slices.Sorted(maps.Keys(props)) {
+	for _, key := range sortedKeys(props) {
 		if strings.HasPrefix(key, auxPrefix) {
 			lines = append(lines, key+"="+props[key])
 		}

@@ -35,6 +35,9 @@ func (a *app) spawn() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if where.dry {
+				return s.planSpawn(ctx, args[0], sizes, filter)
+			}
 			spawn := client.ResourceGroupSpawn{
 				ResourceDefinitionName: args[1], ResourceDefinitionExternalName: externalName, VolumeSizes: sizes, SelectFilter: filter,
 				Partial: &partial, DefinitionsOnly: &definitionsOnly, PeerSlots: peerSlots.value,
@@ -52,6 +55,7 @@ func (a *app) spawn() *cobra.Command {
 	f.StringVar(&externalName, "external-name", "", "name of any form; the controller derives the resource's name from it")
 	f.Var(&peerSlots, "peer-slots", "DRBD peer slots of the resource")
 	where.addTo(cmd, "")
+	dryRun(cmd, &where.dry)
 	where.addCount(cmd)
 	return cmd
 }

@@ -152,7 +152,10 @@ func (a *app) volumeDefinitionSetSize() *cobra.Command {
 			if gross {
 				modify.Flags = []string{wire.FlagGrossSize}
 			}
-			return s.changed(s.ModifyVolumeDefinition(ctx, args[0], number, modify))
+			return s.changed(during(ctx, s, "holdfast volume list -r "+args[0], resizing(args[0], int32(number), size),
+				func(ctx context.Context) (client.RcList, error) {
+					return s.ModifyVolumeDefinition(ctx, args[0], number, modify)
+				}))
 		}),
 	}
 	cmd.Flags().BoolVar(&gross, "gross", false, "the size is gross: it includes what layers need for themselves")
@@ -166,6 +169,9 @@ func (a *app) volumeDefinitionDelete() *cobra.Command {
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
 			number, err := volumeNumber(args[1])
 			if err != nil {
+				return err
+			}
+			if ok, err := s.confirm(ctx, func(ctx context.Context) ([]string, error) { return s.volumeLosses(ctx, args[0], int32(number)) }); !ok {
 				return err
 			}
 			return s.changed(s.DeleteVolumeDefinition(ctx, args[0], number))
