@@ -38,9 +38,14 @@ func (e *Engine) once(ctx context.Context, t transaction) (*clientv3.TxnResponse
 	}
 	// Watchers take the sequence for the end of a batch.
 	ops = append(ops, clientv3.OpPut(e.sequence, t.next.text()))
+	client, turn := e.members.Use()
 	one, done := e.bound(ctx)
 	defer done()
-	return e.client.Txn(one).If(conditions...).Then(ops...).Else(look...).Commit()
+	r, err := client.Txn(one).If(conditions...).Then(ops...).Else(look...).Commit()
+	if err != nil {
+		turn()
+	}
+	return r, err
 }
 
 // reigns returns an error when a transaction that did not apply shows that the reign has ended.

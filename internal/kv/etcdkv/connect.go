@@ -10,9 +10,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -42,6 +44,7 @@ const (
 	attempt   = 2 * time.Second        // a member that does not answer is given up; another one is asked
 	pauseStep = 50 * time.Millisecond  // between attempts, growing
 	pauseMost = 500 * time.Millisecond // between attempts, at most
+	aliveTime = 10 * time.Second       // gRPC asks no more often whether a silent connection is alive
 )
 
 // defaultPrefix begins the keys of a cluster that says nothing else.
@@ -52,9 +55,17 @@ func (s Settings) Base() string {
 	return strings.TrimSuffix(cmp.Or(s.Prefix, defaultPrefix), "/") + "/"
 }
 
-// Connect makes a client of the cluster. It does not wait for a connection: an etcd that cannot be reached shows at the first
+// Members are the clients of a cluster, one for each endpoint, of which one is used at a time. A member that hangs is noticed by a
+// call that is not answered, long before its connection is given up; the next call then goes to the next member.
+type Members struct {
+	clients []*clientv3.Client
+	at      atomic.Int64
+	secure  *tls.Config // nil: no TLS
+}
+
+// Connect makes the clients of a cluster. It does not wait for connections: an etcd that cannot be reached shows at the first
 // call. Files that cannot be read are errors.
-func Connect(s Settings) (*clientv3.Client, error) {
+func Connect(s Settings) (*Members, error) {
 	if len(s.Endpoints) == 0 {
 		return nil, errors.New("etcd: no endpoint is given, for example https://10.0.0.1:2379")
 	}
@@ -62,22 +73,45 @@ func Connect(s Settings) (*clientv3.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("etcd: %w", err)
 	}
-	c, err := clientv3.New(clientv3.Config{
-		Endpoints:            s.Endpoints,
-		TLS:                  secure,
-		Username:             s.User,
-		Password:             s.Password,
-		DialTimeout:          attempt,
-		DialKeepAliveTime:    2 * time.Second,
-		DialKeepAliveTimeout: 2 * time.Second,
-		PermitWithoutStream:  true,
-		MaxUnaryRetries:      2,
-		Logger:               zap.NewNop(),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("etcd %s: %w", strings.Join(s.Endpoints, ","), explain(err))
+	m := &Members{secure: secure}
+	for _, endpoint := range s.Endpoints {
+		// The name and the password are asked for by the first call: the client would ask at once, and wait.
+		c, err := clientv3.New(clientv3.Config{
+			Endpoints:            []string{endpoint},
+			TLS:                  secure,
+			Username:             s.User,
+			Password:             s.Password,
+			DialTimeout:          attempt,
+			DialKeepAliveTime:    aliveTime,
+			DialKeepAliveTimeout: attempt,
+			PermitWithoutStream:  true,
+			MaxUnaryRetries:      1,
+			Logger:               zap.NewNop(),
+		})
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("etcd %s: %w", endpoint, explain(err)), m.Close())
+		}
+		m.clients = append(m.clients, c)
 	}
-	return c, nil
+	return m, nil
+}
+
+// Use returns the client that is used now, and a function that turns to the next one. The function does nothing when another
+// caller has turned meanwhile.
+func (m *Members) Use() (c *clientv3.Client, turn func()) {
+	at := m.at.Load()
+	return m.clients[at%int64(len(m.clients))], func() { m.at.CompareAndSwap(at, at+1) }
+}
+
+// Close closes all clients.
+func (m *Members) Close() error {
+	var all []error
+	for _, c := range m.clients {
+		if err := c.Close(); err != nil && !errors.Is(err, context.Canceled) {
+			all = append(all, err)
+		}
+	}
+	return errors.Join(all...)
 }
 
 // tls returns the settings of TLS, or nil when no endpoint speaks it.
@@ -129,20 +163,67 @@ func (s Settings) tls() (*tls.Config, error) {
 	return c, nil
 }
 
+// reason adds to an error of etcd that did not answer what a bare connection to each member meets: the client keeps that to itself.
+func (m *Members) reason(ctx context.Context, err error) error {
+	if !errors.Is(err, errSilent) {
+		return err
+	}
+	for _, c := range m.clients {
+		endpoint := c.Endpoints()[0]
+		if met := m.knock(ctx, endpoint); met != nil {
+			err = fmt.Errorf("%w; %s: %w", err, endpoint, met)
+		}
+	}
+	return err
+}
+
+// knock connects to an endpoint as gRPC would, and returns what goes wrong. A refused certificate shows at the first read.
+func (m *Members) knock(ctx context.Context, endpoint string) error {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	_, address, _ := strings.Cut(endpoint, "://")
+	address, _, _ = strings.Cut(address, "/")
+	if m.secure == nil {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+	secure := m.secure.Clone()
+	secure.NextProtos = []string{"h2"}
+	conn, err := (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // Nothing was written.
+	const soon = 300 * time.Millisecond
+	if err := conn.SetReadDeadline(time.Now().Add(soon)); err != nil {
+		return err
+	}
+	if _, err := conn.Read(make([]byte, 1)); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return nil
+}
+
 // The oldest etcd that has what this package needs.
 const (
 	oldestMajor = 3
 	oldestMinor = 4
 )
 
-// suits returns an error when a member says that it is too old. A member that says nothing is no error here: what is done next
+// suit returns an error when a member says that it is too old. A member that says nothing is no error here: what is done next
 // tells why.
-func suits(ctx context.Context, c *clientv3.Client) error {
-	for _, endpoint := range c.Endpoints() {
+func (m *Members) suit(ctx context.Context) error {
+	for range m.clients {
+		c, turn := m.Use()
+		endpoint := c.Endpoints()[0]
 		asking, cancel := context.WithTimeout(ctx, attempt)
 		st, err := c.Status(asking, endpoint)
 		cancel()
 		if err != nil {
+			turn()
 			continue
 		}
 		major, rest, _ := strings.Cut(st.Version, ".")

@@ -32,7 +32,7 @@ type Reign struct {
 
 // Engine is the map below a prefix of an etcd cluster.
 type Engine struct {
-	client   *clientv3.Client
+	members  *Members
 	where    string // for messages
 	rows     string // begins the keys of entries
 	sequence string // the key of the sequence
@@ -70,13 +70,13 @@ type stamp struct {
 
 // New returns an engine on the map of a cluster. Nothing is read or written yet.
 func New(s Settings) (*Engine, error) {
-	client, err := Connect(s)
+	members, err := Connect(s)
 	if err != nil {
 		return nil, err
 	}
 	const patience = 10 * time.Second
 	e := &Engine{
-		client:   client,
+		members:  members,
 		where:    strings.Join(s.Endpoints, ",") + " " + s.Base(),
 		rows:     s.Base() + "row/",
 		sequence: s.Base() + "sequence",
@@ -129,12 +129,14 @@ func (e *Engine) get(ctx context.Context, key string, opts ...clientv3.OpOption)
 		if err := e.over(ctx); err != nil {
 			return nil, err
 		}
+		client, turn := e.members.Use()
 		one, done := e.bound(ctx)
-		r, err := e.client.Get(one, key, opts...)
+		r, err := client.Get(one, key, opts...)
 		done()
 		if err == nil {
 			return r, nil
 		}
+		turn()
 		if cause := e.over(ctx); cause != nil {
 			return nil, fmt.Errorf("%w (%w)", cause, explain(err))
 		}
@@ -177,7 +179,7 @@ func (e *Engine) Own(ctx context.Context) (kv.Term, error) {
 		return 0, e.problem("take", err)
 	}
 	e.term = 0
-	if err := suits(ctx, e.client); err != nil {
+	if err := e.members.suit(ctx); err != nil {
 		return 0, e.problem("take", err)
 	}
 	began := time.Now()
@@ -191,7 +193,7 @@ func (e *Engine) Own(ctx context.Context) (kv.Term, error) {
 			return 0, e.problem("take", fmt.Errorf("%w (%w)", cause, err))
 		}
 		if !errors.Is(err, errOvertaken) && (!passing(err) || time.Since(began) > e.patience) {
-			return 0, e.problem("take", explain(err))
+			return 0, e.problem("take", e.members.reason(ctx, explain(err)))
 		}
 		e.pause(ctx, try)
 	}
@@ -238,7 +240,7 @@ func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.term = 0
-	if err := e.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+	if err := e.members.Close(); err != nil {
 		return e.problem("close", err)
 	}
 	return nil
@@ -252,7 +254,7 @@ func (e *Engine) problem(what string, err error) error {
 // explain puts an error of etcd into the kinds of package kv, with what to do about it.
 func explain(err error) error {
 	switch {
-	case err == nil, errors.Is(err, kv.ErrClosed), errors.Is(err, kv.ErrCorrupt), errors.Is(err, kv.ErrFenced):
+	case err == nil, errors.Is(err, kv.ErrClosed), errors.Is(err, kv.ErrCorrupt), errors.Is(err, kv.ErrFenced), errors.Is(err, errSilent):
 		return err
 	case errors.Is(err, rpctypes.ErrCompacted):
 		return fmt.Errorf("%w: %w", kv.ErrCompacted, err)
@@ -265,11 +267,14 @@ func explain(err error) error {
 	case is(err, rpctypes.ErrTooManyOps), is(err, rpctypes.ErrRequestTooLarge):
 		return fmt.Errorf("%w: etcd must take 128 operations (--max-txn-ops) and 1.5 MiB (--max-request-bytes) in a transaction, as it does by default", err)
 	case errors.Is(err, context.DeadlineExceeded), status.Code(err) == codes.DeadlineExceeded:
-		return fmt.Errorf("etcd does not answer: is a majority of its members running and reachable? %w", err)
+		return fmt.Errorf("%w: %w", errSilent, err)
 	default:
 		return err
 	}
 }
+
+// errSilent says that no member has answered.
+var errSilent = errors.New("etcd does not answer: a majority of its members must run and be reachable")
 
 // is reports whether an error is one of etcd's, in either form that the client has for it.
 func is(err, kind error) bool {

@@ -65,7 +65,8 @@ func Compact(engine kv.Engine) {
 	e := engine.(*Engine)
 	_, now, err := e.read(context.Background(), 0)
 	if err == nil {
-		_, err = e.client.Compact(context.Background(), now)
+		client, _ := e.members.Use()
+		_, err = client.Compact(context.Background(), now)
 	}
 	if err != nil {
 		panic(err)

@@ -8,6 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -60,11 +64,9 @@ func (e *Engine) place(ctx context.Context, want kv.Revision) (int64, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case now.written == 0 && want == 0: // nobody has ever owned the map
+	case now.Revision == want: // also when nobody has ever owned the map
 		return newest, nil
-	case now.written != 0 && now.Revision == want:
-		return now.written, nil
-	case now.Revision < want || now.written == 0:
+	case now.Revision < want:
 		return 0, fmt.Errorf("after revision %d, but the newest one is %d: %w", want, now.Revision, kv.ErrCompacted)
 	}
 	lo, hi := int64(1), now.written-1
@@ -77,7 +79,7 @@ func (e *Engine) place(ctx context.Context, want kv.Revision) (int64, error) {
 		case err != nil:
 			return 0, err
 		case s.written != 0 && s.Revision == want:
-			return s.written, nil
+			return mid, nil
 		case s.Revision > want:
 			hi = s.written - 1
 		default:
@@ -93,9 +95,20 @@ func (e *Engine) follow(ctx context.Context, at int64, after kv.Revision) iter.S
 		ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 		defer cancel()
 		defer context.AfterFunc(e.ctx, cancel)()
+		client, turn := e.members.Use()
+		var seen atomic.Uint64
+		seen.Store(uint64(after))
+		var guard sync.WaitGroup
+		guard.Go(func() {
+			e.lags(ctx, &seen)
+			turn()
+			cancel()
+		})
+		defer guard.Wait()
+		defer cancel()
 		var b kv.Batch
-		base := e.sequence[:len(e.sequence)-len("sequence")]
-		for r := range e.client.Watch(ctx, base, clientv3.WithPrefix(), clientv3.WithRev(at+1), clientv3.WithProgressNotify()) {
+		base := strings.TrimSuffix(e.sequence, "sequence")
+		for r := range client.Watch(ctx, base, clientv3.WithPrefix(), clientv3.WithRev(at+1)) {
 			if err := r.Err(); err != nil {
 				yield(kv.Batch{}, err)
 				return
@@ -118,10 +131,33 @@ func (e *Engine) follow(ctx context.Context, at int64, after kv.Revision) iter.S
 					yield(kv.Batch{}, fmt.Errorf("revision %d follows %d", batch.Revision, after))
 					return
 				}
-				if after = batch.Revision; !yield(batch, nil) {
+				after = batch.Revision
+				seen.Store(uint64(after))
+				if !yield(batch, nil) {
 					return
 				}
 			}
+		}
+	}
+}
+
+// lags returns when a watch has not shown for a while what other members of etcd say is there, or ctx ends. A watch on a member
+// that hangs or cannot be reached says nothing by itself.
+func (e *Engine) lags(ctx context.Context, seen *atomic.Uint64) {
+	tick := time.NewTicker(attempt / 2)
+	defer tick.Stop()
+	var due kv.Revision
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if kv.Revision(seen.Load()) < due {
+			return
+		}
+		if now, _, err := e.read(ctx, 0); err == nil {
+			due = now.Revision
 		}
 	}
 }
