@@ -218,12 +218,12 @@ func (s *assigned) full() *agentpb.Assignments {
 	return m
 }
 
-// usersOf returns the resources that have a volume in one of the pools.
+// usersOf returns the resources that have a volume or a snapshot in one of the pools.
 func (s *assigned) usersOf(pools map[model.PoolKey]struct{}) []model.DefinitionKey {
 	var keys []model.DefinitionKey
 	for k, r := range s.resources {
-		for _, v := range r.GetVolumes() {
-			if _, in := pools[poolKey(v.GetPool())]; in {
+		for _, p := range poolsOf(r) {
+			if _, in := pools[p]; in {
 				keys = append(keys, k)
 				break
 			}
@@ -235,3 +235,4 @@ func (s *assigned) usersOf(pools map[model.PoolKey]struct{}) []model.DefinitionK
 // An invalid name has a key too: an item that cannot be served is still reported by its name.
 func resourceKey(name string) model.DefinitionKey { return model.DefinitionName(name).Key() }
 func poolKey(name string) model.PoolKey           { return model.PoolName(name).Key() }
+func snapshotKey(name string) model.SnapshotKey   { return model.SnapshotName(name).Key() }

@@ -71,6 +71,8 @@ type Limits struct {
 	Work    time.Duration // for answering an ask that makes the host work; 5 min
 	Slow    time.Duration // an application that takes longer is reported as working; 1 s
 
+	Progress time.Duration // between two looks at a resource that something goes on with; 1 s
+
 	RedialFirst time.Duration // after the first session that failed; 200 ms
 	RedialMost  time.Duration // after many of them; 5 s
 	Call        time.Duration // for one call, and for the first message of a session; 10 s
@@ -92,6 +94,7 @@ func (l Limits) withDefaults() Limits {
 		Inspect:     cmp.Or(l.Inspect, 30*time.Second),
 		Work:        cmp.Or(l.Work, 5*time.Minute),
 		Slow:        cmp.Or(l.Slow, time.Second),
+		Progress:    cmp.Or(l.Progress, time.Second),
 		RedialFirst: cmp.Or(l.RedialFirst, 200*time.Millisecond),
 		RedialMost:  cmp.Or(l.RedialMost, 5*time.Second),
 		Call:        cmp.Or(l.Call, 10*time.Second),

@@ -39,6 +39,7 @@ func reasonOf(err error) agentpb.Failure_Reason {
 		size    *pool.SizeError
 		exists  *pool.ExistsError
 		shrink  *stack.ShrinkError
+		lacking *stack.UnsupportedError
 	)
 	switch {
 	case errors.As(err, &inUse):
@@ -54,6 +55,8 @@ func reasonOf(err error) agentpb.Failure_Reason {
 		return agentpb.Failure_POOL_FAULTY
 	case errors.As(err, &size), errors.As(err, &exists), errors.As(err, &shrink):
 		return agentpb.Failure_INVALID
+	case errors.As(err, &lacking):
+		return agentpb.Failure_UNSUPPORTED
 	}
 	return kindReason(err)
 }

@@ -34,6 +34,9 @@ type Host interface {
 	// Remove destroys a volume of ours that is in no assignment, unless it is in use. One that
 	// is not there is removed.
 	Remove(ctx context.Context, p Pool, id pool.ID) error
+
+	// RemoveSnapshot is Remove for a snapshot.
+	RemoveSnapshot(ctx context.Context, p Pool, id pool.SnapshotID) error
 }
 
 // A Watcher is a Host that notices by itself when something has changed. It is an optional
@@ -58,10 +61,12 @@ type Pool struct {
 // Want is what the host shall have of one resource.
 type Want struct {
 	Resource string
-	Destroy  bool // all volumes named here are to go
+	Destroy  bool // all volumes named here are to go; snapshots go by their own word
+	Inactive bool // volumes are to have no devices
 
-	Layers  []model.Layer // top first, with STORAGE at the end
-	Volumes []VolumeWant  // each number once; what is not named is not touched
+	Layers    []model.Layer  // top first, with STORAGE at the end
+	Volumes   []VolumeWant   // each number once; what is not named is not touched
+	Snapshots []SnapshotWant // each name once, likewise
 }
 
 // VolumeWant is what the host shall have of one volume.
@@ -72,11 +77,39 @@ type VolumeWant struct {
 	Pool       *Pool               // nil for a replica without storage
 	Size       int64               // usable bytes, at least
 	Filesystem *agentpb.Filesystem // to be made on a new volume; nil for none
+	Source     *Source             // what a new volume begins with; it is then not formatted
+	RollBack   *agentpb.RollBack   // to be done once for each token; nil for none
+	Stretch    bool                // a filesystem that is mounted from it grows with it
 }
 
-// Result is what was seen of a resource.
+// Source is a snapshot or, when Snapshot is empty, a volume.
+type Source struct {
+	Resource string
+	Volume   int32
+	Snapshot string
+	Pool     *Pool // that it lies in
+}
+
+// SnapshotWant is what the host shall have of one snapshot.
+type SnapshotWant struct {
+	Name     string
+	Destroy  bool
+	Existing bool // it was complete once: none is taken in its place
+	Parts    []SnapshotPart
+}
+
+// SnapshotPart is the part of a snapshot that is of one volume.
+type SnapshotPart struct {
+	Number int32
+	Pool   Pool
+}
+
+// Result is what was seen of a resource. Messages are the agent's own from now on.
 type Result struct {
-	Volumes []*agentpb.VolumeStatus // those that exist, by number; the agent's own from now on
+	Volumes   []*agentpb.VolumeStatus   // those that exist, by number
+	Snapshots []*agentpb.SnapshotStatus // of the wanted ones, those that there is anything to tell of
+	Pending   bool                      // something is left to do, or goes on in the background
+	Work      []*agentpb.Work           // what goes on
 }
 
 // Space is what was seen of a pool at one time: what Free has, no volume in it takes as well.
@@ -84,9 +117,10 @@ type Result struct {
 type Space struct {
 	Total       int64
 	Free        int64
-	Allocated   int64         // by the volumes of ours
-	Granularity int64         // volumes are rounded up to multiples of it
-	Snapshots   bool          // the pool can make them
-	Identity    string        // the mark that the pool carries; empty for none
-	Volumes     []pool.Volume // of ours, by ID
+	Allocated   int64           // by the volumes and snapshots of ours
+	Granularity int64           // volumes are rounded up to multiples of it
+	CanSnapshot bool            // the pool can make snapshots
+	Identity    string          // the mark that the pool carries; empty for none
+	Volumes     []pool.Volume   // of ours, by ID
+	Snapshots   []pool.Snapshot // of ours, by ID
 }

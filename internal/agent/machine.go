@@ -9,11 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-storage/holdfast/api/agentpb"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/stack"
 	"github.com/holdfast-storage/holdfast/internal/command"
-	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
 )
 
@@ -24,6 +22,7 @@ type Machine struct {
 
 	mu      sync.Mutex
 	drivers map[model.PoolKey]opened
+	changed func(resource string) // tells the agent that runs; nil when none does
 }
 
 // opened is the driver of a pool, and what it was opened for.
@@ -45,11 +44,37 @@ type granular interface {
 
 // NewMachine returns the machine that this process runs on. open makes the driver of a pool;
 // it only builds it and touches nothing that can hang. It is called again when the
-// assignment of the pool changes.
-func NewMachine(open func(Pool) (pool.Driver, error), runner command.Runner) *Machine {
+// assignment of the pool changes. Close ends what goes on in the background.
+func NewMachine(open func(Pool) (pool.Driver, error), runner command.Runner, options ...stack.Option) *Machine {
 	m := &Machine{open: open, drivers: map[model.PoolKey]opened{}}
-	m.stack = stack.New(m, runner)
+	m.stack = stack.New(m, runner, append(options, stack.Changed(m.tell))...)
 	return m
+}
+
+// Close breaks off all copies and waits for their end. It is called when no agent runs on the
+// machine any more, and nothing is called after it.
+func (m *Machine) Close() { m.stack.Close() }
+
+// Watch implements Watcher: it tells of copies that have ended.
+func (m *Machine) Watch(ctx context.Context, resource, _ func(name string)) {
+	m.watch(resource)
+	<-ctx.Done()
+	m.watch(nil)
+}
+
+func (m *Machine) watch(resource func(name string)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.changed = resource
+}
+
+func (m *Machine) tell(resource string) {
+	m.mu.Lock()
+	changed := m.changed
+	m.mu.Unlock()
+	if changed != nil {
+		changed(resource)
+	}
 }
 
 // Driver implements stack.Pools for the pools of the assignments that were applied last.
@@ -73,7 +98,7 @@ func (m *Machine) Apply(ctx context.Context, w Want) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return resultOf(r), nil
+	return resultOf(wish, r), nil
 }
 
 // Inspect implements Host.
@@ -86,7 +111,7 @@ func (m *Machine) Inspect(ctx context.Context, w Want) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return resultOf(r), nil
+	return resultOf(wish, r), nil
 }
 
 // Measure implements Host.
@@ -126,6 +151,18 @@ func (m *Machine) Remove(ctx context.Context, p Pool, id pool.ID) error {
 	return nil
 }
 
+// RemoveSnapshot implements Host.
+func (m *Machine) RemoveSnapshot(ctx context.Context, p Pool, id pool.SnapshotID) error {
+	d, err := m.driver(p)
+	if err != nil {
+		return err
+	}
+	if s, ok := d.(pool.Snapshotter); ok {
+		return s.RemoveSnapshot(ctx, id)
+	}
+	return nil // it has none
+}
+
 // Suspend implements Suspender.
 func (m *Machine) Suspend(ctx context.Context, wants []Want, limit time.Duration) (Suspension, error) {
 	wishes := make([]stack.Want, len(wants))
@@ -142,36 +179,6 @@ func (m *Machine) Suspend(ctx context.Context, wants []Want, limit time.Duration
 	return held, nil
 }
 
-// wish turns w into what the stack is asked for, with the drivers of its pools at hand.
-func (m *Machine) wish(w Want) (stack.Want, error) {
-	if len(w.Layers) != 1 || w.Layers[0] != model.Storage {
-		return stack.Want{}, errs.New(errs.Unsupported, errs.Resource, "resource %s has the layers %v", w.Resource, w.Layers).
-			Because("this host makes volumes of the layer %s alone", model.Storage)
-	}
-	wish := stack.Want{Resource: w.Resource, Destroy: w.Destroy}
-	for _, v := range w.Volumes {
-		if v.Pool == nil {
-			if w.Destroy || v.Destroy {
-				continue
-			}
-			return stack.Want{}, errs.New(errs.Unsupported, errs.Resource, "volume %d of resource %s has no storage pool", v.Number, w.Resource).
-				Because("a replica without storage needs the layer %s", model.DRBD)
-		}
-		if _, err := m.driver(*v.Pool); err != nil {
-			return stack.Want{}, err
-		}
-		vw := stack.VolumeWant{
-			Number: int(v.Number), Destroy: v.Destroy, Existing: v.Existing,
-			Pool: v.Pool.Name, Provider: string(v.Pool.Provider), Size: v.Size,
-		}
-		if v.Filesystem != nil {
-			vw.Filesystem = &stack.Filesystem{Type: v.Filesystem.GetType(), MkfsParams: v.Filesystem.GetMkfsParams()}
-		}
-		wish.Volumes = append(wish.Volumes, vw)
-	}
-	return wish, nil
-}
-
 // driver returns the driver of p, made anew when the pool is another than before.
 func (m *Machine) driver(p Pool) (pool.Driver, error) {
 	m.mu.Lock()
@@ -186,49 +193,4 @@ func (m *Machine) driver(p Pool) (pool.Driver, error) {
 	}
 	m.drivers[k] = opened{pool: p, driver: d}
 	return d, nil
-}
-
-func resultOf(r stack.Result) Result {
-	var result Result
-	for _, v := range r.Volumes {
-		s := &agentpb.VolumeStatus{
-			Number: int32(v.Number), DevicePath: v.DevicePath, Usable: new(v.Usable), Allocated: new(v.Allocated), Holders: v.Holders,
-		}
-		if v.UseUnknown == "" {
-			s.InUse = new(v.InUse)
-		}
-		result.Volumes = append(result.Volumes, s)
-	}
-	return result
-}
-
-// spaceOf asks d for all that there is to know of its pool. It is all or nothing. Volumes come
-// and go meanwhile: what is free is the less of before and after they were listed, so that
-// nothing counts both as free and as taken by a volume.
-func spaceOf(ctx context.Context, d pool.Driver) (Space, error) {
-	before, err := d.Space(ctx)
-	if err != nil {
-		return Space{}, err
-	}
-	volumes, err := d.List(ctx)
-	if err != nil {
-		return Space{}, err
-	}
-	after, err := d.Space(ctx)
-	if err != nil {
-		return Space{}, err
-	}
-	s := Space{Total: after.Total, Free: min(before.Free, after.Free), Volumes: volumes}
-	if d, ok := d.(identifier); ok {
-		if s.Identity, err = d.Identity(ctx); err != nil {
-			return Space{}, err
-		}
-	}
-	if d, ok := d.(granular); ok {
-		s.Granularity = d.Granularity()
-	}
-	for _, v := range volumes {
-		s.Allocated += v.Allocated
-	}
-	return s, nil
 }

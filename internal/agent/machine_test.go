@@ -89,7 +89,7 @@ func TestMachineMakesGrowsAndDestroys(t *testing.T) {
 	}
 	s, err := m.Measure(ctx, *w.Volumes[0].Pool)
 	wantSpace := agent.Space{
-		Total: 100 * mib, Free: 98 * mib, Allocated: 2 * mib, Granularity: 4096, Identity: "mark of /srv",
+		Total: 100 * mib, Free: 98 * mib, Allocated: 2 * mib, Granularity: 4096, CanSnapshot: true, Identity: "mark of /srv",
 		Volumes: []pool.Volume{{
 			ID: pool.ID{Resource: "r1"}, Size: 2 * mib, Granularity: 4096, Allocated: 2 * mib,
 			Device: pool.Device{Path: r.Volumes[0].GetDevicePath(), Size: 2 * mib},
@@ -197,7 +197,7 @@ func TestPoolIdentityIsGivenBackAfterARestart(t *testing.T) {
 		n := b.await("the pool", func(n fakecontroller.Node) bool { return n.Pools["pool1"].GetAllocated() == mib })
 		wantPool := &agentpb.PoolStatus{
 			Name: "pool1", Total: new(int64(100 * mib)), Free: new(int64(99 * mib)), Allocated: new(int64(mib)), Granularity: 4096,
-			AssignedAllocated: new(int64(mib)),
+			AssignedAllocated: new(int64(mib)), SupportsSnapshots: true,
 		}
 		if diff := cmp.Diff(wantPool, n.Pools["pool1"], protocmp.Transform()); diff != "" {
 			t.Error(diff)

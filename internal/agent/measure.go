@@ -20,7 +20,7 @@ func (a *agent) measure(ctx context.Context, k model.PoolKey) next {
 	if assigned == nil {
 		assigned = a.set.strays[k]
 	}
-	before, identity := a.volumesOf(k), a.set.identities[k]
+	before, identity := a.contentOf(k), a.set.identities[k]
 	a.mu.Unlock()
 	if assigned == nil {
 		return next{}
@@ -43,9 +43,9 @@ func (a *agent) measure(ctx context.Context, k model.PoolKey) next {
 	if looked && space != nil {
 		// A volume that was assigned before or after the look is not unknown: it may have been
 		// made, or destroyed and forgotten, meanwhile.
-		after := a.volumesOf(k)
-		s.UnknownVolumes = unknown(space.Volumes, before, after)
-		s.AssignedAllocated = new(assignedAllocated(space, before, after))
+		after := a.contentOf(k)
+		s.UnknownVolumes = unknown(space, before, after)
+		s.AssignedAllocated = new(assignedAllocated(space, before.volumes, after.volumes))
 	}
 	if _, stray := a.set.strays[k]; stray && looked && len(s.GetUnknownVolumes()) == 0 {
 		delete(a.set.strays, k)
@@ -124,7 +124,7 @@ func poolStatus(name string, s *Space, err error) *agentpb.PoolStatus {
 	}
 	return &agentpb.PoolStatus{
 		Name: clip(name), Total: &s.Total, Free: &s.Free, Allocated: &s.Allocated,
-		Granularity: s.Granularity, SupportsSnapshots: s.Snapshots,
+		Granularity: s.Granularity, SupportsSnapshots: s.CanSnapshot,
 	}
 }
 
@@ -145,30 +145,53 @@ func assignedAllocated(space *Space, before, after map[pool.ID]int64) (sum int64
 	return sum
 }
 
-// volumesOf returns the sizes of the volumes that are assigned to a pool. The caller holds a.mu.
-func (a *agent) volumesOf(k model.PoolKey) map[pool.ID]int64 {
-	ids := map[pool.ID]int64{}
+// content is what is assigned to a pool: volumes with their sizes, and snapshots.
+type content struct {
+	volumes   map[pool.ID]int64
+	snapshots map[pool.SnapshotID]struct{}
+}
+
+// contentOf returns what is assigned to a pool. The caller holds a.mu.
+func (a *agent) contentOf(k model.PoolKey) content {
+	c := content{volumes: map[pool.ID]int64{}, snapshots: map[pool.SnapshotID]struct{}{}}
 	for _, r := range a.set.resources {
 		for _, v := range r.GetVolumes() {
 			if poolKey(v.GetPool()) == k {
-				ids[pool.ID{Resource: r.GetName(), Volume: int(v.GetNumber())}.Fold()] = v.GetSize()
+				c.volumes[pool.ID{Resource: r.GetName(), Volume: int(v.GetNumber())}.Fold()] = v.GetSize()
+			}
+		}
+		for _, s := range r.GetSnapshots() {
+			for _, v := range s.GetVolumes() {
+				if poolKey(v.GetPool()) == k {
+					id := pool.SnapshotID{Resource: r.GetName(), Volume: int(v.GetNumber()), Snapshot: s.GetName()}
+					c.snapshots[id.Fold()] = struct{}{}
+				}
 			}
 		}
 	}
-	return ids
+	return c
 }
 
-// unknown names the volumes that are in none of the sets.
-func unknown(volumes []pool.Volume, sets ...map[pool.ID]int64) []string {
+// unknown names the volumes and snapshots that are in none of the sets.
+func unknown(space *Space, sets ...content) []string {
 	const most = 10_000
 	var names []string
-	for _, v := range volumes {
-		known := slices.ContainsFunc(sets, func(set map[pool.ID]int64) bool {
-			_, in := set[v.ID.Fold()]
+	for _, v := range space.Volumes {
+		known := slices.ContainsFunc(sets, func(set content) bool {
+			_, in := set.volumes[v.ID.Fold()]
 			return in
 		})
 		if !known && len(names) < most {
 			names = append(names, clip(v.ID.Name()))
+		}
+	}
+	for _, s := range space.Snapshots {
+		known := slices.ContainsFunc(sets, func(set content) bool {
+			_, in := set.snapshots[s.ID.Fold()]
+			return in
+		})
+		if !known && len(names) < most {
+			names = append(names, clip(s.ID.Name()))
 		}
 	}
 	return names

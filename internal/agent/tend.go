@@ -9,7 +9,10 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/holdfast-storage/holdfast/api/agentpb"
+	"github.com/holdfast-storage/holdfast/internal/agent/stack"
 	"github.com/holdfast-storage/holdfast/internal/model"
 )
 
@@ -25,46 +28,69 @@ func (a *agent) tend(ctx context.Context, k model.DefinitionKey) next {
 	w, err := a.read.resource(r, a.set)
 	a.mu.Unlock()
 	if err != nil {
-		return a.tended(ctx, k, r, outcome{failure: failureOf("read the assignment", err)})
+		return a.tended(ctx, k, r, outcome{failure: failureOf("read the assignment", err), unseen: true})
 	}
-	all := len(w.Volumes)
+	partly := false
 	if !confirmed {
-		w.Volumes = slices.DeleteFunc(w.Volumes, func(v VolumeWant) bool { return v.Destroy })
+		w, partly = w.unconfirmed()
 	}
 	working := a.watch(k, r)
 	o := a.apply(ctx, w)
 	working.stop()
-	o.partly = len(w.Volumes) < all // some of it waits for a controller's word
+	o.partly = partly
 	return a.tended(ctx, k, r, o)
 }
 
 // outcome is what came of work on a resource.
 type outcome struct {
-	volumes []*agentpb.VolumeStatus
-	failure *agentpb.Failure
-	partly  bool // a part of the assignment was left out
+	Result
+	failure  *agentpb.Failure                       // of the resource, but for its snapshots
+	snapshot map[model.SnapshotKey]*agentpb.Failure // of each that fails
+	partly   bool                                   // a part of the assignment was left out
+	unseen   bool                                   // nothing is known of what there is
 }
 
-// apply applies w. After a failure the volumes are what an inspection saw, as far as it saw
+// failed tells whether anything is to be tried again.
+func (o outcome) failed() bool { return o.failure != nil || len(o.snapshot) > 0 }
+
+// apply applies w. After a failure the result is what an inspection saw, as far as it saw
 // anything: a volume whose growth failed is still there and in use.
 func (a *agent) apply(ctx context.Context, w Want) outcome {
 	applyCtx, cancel := context.WithTimeout(ctx, a.limits.Apply)
 	defer cancel()
 	result, err := a.cfg.Host.Apply(applyCtx, w)
 	if err == nil {
-		return outcome{volumes: result.Volumes}
+		return outcome{Result: result}
 	}
-	step := "apply the assignment"
-	if w.Destroy {
-		step = "destroy the resource"
-	}
-	failure := failureOf(step, err)
+	o := failuresOf(w, err)
 	lookCtx, cancelLook := context.WithTimeout(ctx, a.limits.Inspect)
 	defer cancelLook()
-	if result, err = a.cfg.Host.Inspect(lookCtx, w); err != nil {
-		return outcome{failure: failure}
+	result, err = a.cfg.Host.Inspect(lookCtx, w)
+	o.Result, o.unseen = result, err != nil
+	return o
+}
+
+// failuresOf tells what of w fails: a snapshot fails alone.
+func failuresOf(w Want, err error) outcome {
+	o := outcome{snapshot: map[model.SnapshotKey]*agentpb.Failure{}}
+	for _, s := range stack.FailedSteps(err) {
+		f := failureOf(s.What, s.Err)
+		k := snapshotKey(s.Snapshot)
+		switch {
+		case s.Snapshot != "" && o.snapshot[k] == nil:
+			o.snapshot[k] = f
+		case s.Snapshot == "" && o.failure == nil:
+			o.failure = f
+		}
 	}
-	return outcome{volumes: result.Volumes, failure: failure}
+	if !o.failed() { // it did not come to any step
+		step := "apply the assignment"
+		if w.Destroy {
+			step = "destroy the resource"
+		}
+		o.failure = failureOf(step, err)
+	}
+	return o
 }
 
 // tended records the outcome of work on r. What belongs to a resource that is no longer
@@ -77,24 +103,27 @@ func (a *agent) tended(ctx context.Context, k model.DefinitionKey, r *agentpb.Re
 		return next{}
 	}
 	before := a.out.resource(k)
-	s, failure := statusOf(r, o), o.failure
+	s := statusOf(r, o)
+	if o.unseen {
+		s.Snapshots = lastSnapshots(now, before)
+	}
 	n := next{delay: spread(a.limits.Repair), lane: laneOf(now), class: classOf(now, routine)}
+	if o.failure == nil && !o.partly && a.set.saw(k, r, s.GetVolumes()) {
+		a.save()
+	}
 	switch {
-	case failure == nil:
+	case !o.failed():
 		delete(a.attempts, k)
-		if !o.partly && a.set.saw(k, r, s.GetVolumes()) {
-			a.save()
+		if o.Pending {
+			n.delay = a.limits.Progress
 		}
 	case now != r: // a newer assignment is tried at once
-		s.State, s.Failure = agentpb.ResourceStatus_FAILED, tried(failure, 1, time.Now())
+		fail(s, o, 1, time.Now())
 	default:
 		a.attempts[k]++
 		n.delay = backoff(a.attempts[k], a.limits.RetryFirst, a.limits.RetryMost)
-		s.State, s.Failure = agentpb.ResourceStatus_FAILED, tried(failure, a.attempts[k], time.Now().Add(n.delay))
-		if failure.GetMessage() != before.GetFailure().GetMessage() {
-			a.log.Warn("resource failed; it will be tried again", "resource", r.GetName(), "step", failure.GetStep(),
-				"error", failure.GetMessage(), "attempts", a.attempts[k])
-		}
+		fail(s, o, a.attempts[k], time.Now().Add(n.delay))
+		a.logFailures(before, s)
 	}
 	switch {
 	case s.GetState() != agentpb.ResourceStatus_DESTROYED:
@@ -106,10 +135,55 @@ func (a *agent) tended(ctx context.Context, k model.DefinitionKey, r *agentpb.Re
 	if now == r && !a.settled[k] || !sameSizes(before, s) {
 		a.measureSoon(r)
 	}
-	if now == r && failure == nil {
+	if now == r && o.failure == nil {
 		a.settled[k] = true
 	}
 	return n
+}
+
+// lastSnapshots returns what was last told of the snapshots of r: to say nothing would mean that
+// they are not there.
+func lastSnapshots(r *agentpb.Resource, before *agentpb.ResourceStatus) []*agentpb.SnapshotStatus {
+	var list []*agentpb.SnapshotStatus
+	for _, s := range before.GetSnapshots() {
+		if slices.ContainsFunc(r.GetSnapshots(), func(w *agentpb.Snapshot) bool { return snapshotKey(w.GetName()) == snapshotKey(s.GetName()) }) {
+			list = append(list, proto.CloneOf(s))
+		}
+	}
+	return list
+}
+
+// fail adds to a status what fails, how often it came, and when the next try is due.
+func fail(s *agentpb.ResourceStatus, o outcome, attempts uint32, at time.Time) {
+	if o.failure != nil {
+		s.State, s.Failure = agentpb.ResourceStatus_FAILED, tried(o.failure, attempts, at)
+	}
+	for k, f := range o.snapshot {
+		i := slices.IndexFunc(s.GetSnapshots(), func(t *agentpb.SnapshotStatus) bool { return snapshotKey(t.GetName()) == k })
+		if i < 0 {
+			s.Snapshots = append(s.Snapshots, &agentpb.SnapshotStatus{Name: string(k)})
+			i = len(s.GetSnapshots()) - 1
+		}
+		s.Snapshots[i].State, s.Snapshots[i].Failure = agentpb.SnapshotStatus_FAILED, tried(f, attempts, at)
+	}
+}
+
+// logFailures logs the failures that a status has and the one before had not.
+func (a *agent) logFailures(before, s *agentpb.ResourceStatus) {
+	if f := s.GetFailure(); f != nil && f.GetMessage() != before.GetFailure().GetMessage() {
+		a.log.Warn("resource failed; it will be tried again", "resource", s.GetName(), "step", f.GetStep(), "error", f.GetMessage(),
+			"attempts", f.GetAttempts())
+	}
+	said := map[string]string{}
+	for _, snapshot := range before.GetSnapshots() {
+		said[snapshot.GetName()] = snapshot.GetFailure().GetMessage()
+	}
+	for _, snapshot := range s.GetSnapshots() {
+		if f := snapshot.GetFailure(); f != nil && f.GetMessage() != said[snapshot.GetName()] {
+			a.log.Warn("snapshot failed; it will be tried again", "resource", s.GetName(), "snapshot", snapshot.GetName(),
+				"step", f.GetStep(), "error", f.GetMessage(), "attempts", f.GetAttempts())
+		}
+	}
 }
 
 // statusOf is the status of a resource on which all steps succeeded.
@@ -118,20 +192,28 @@ func statusOf(r *agentpb.Resource, o outcome) *agentpb.ResourceStatus {
 	switch {
 	case r.GetDestroy():
 		s.State = agentpb.ResourceStatus_DESTROYED
-	case o.partly: // READY would say that the volumes which are to go are gone
+	case o.partly, len(o.Work) > 0, o.Pending && len(o.snapshot) == 0:
+		// READY would say that the volumes which are to go are gone. A snapshot that fails says so itself.
 		s.State = agentpb.ResourceStatus_WORKING
 	}
-	for _, v := range o.volumes {
+	for _, v := range o.Volumes {
 		v.Holders, v.DevicePath, v.BackingPath = clipAll(v.GetHolders()), clip(v.GetDevicePath()), clip(v.GetBackingPath())
 		s.Volumes = append(s.Volumes, v)
 	}
+	for _, w := range o.Work {
+		w.What = clip(w.GetWhat())
+		s.Work = append(s.Work, w)
+	}
+	s.Snapshots = o.Snapshots
 	return s
 }
 
 // sameSizes tells whether two statuses of a resource take the same room in its pools.
 func sameSizes(a, b *agentpb.ResourceStatus) bool {
 	return slices.EqualFunc(a.GetVolumes(), b.GetVolumes(), func(v, w *agentpb.VolumeStatus) bool {
-		return v.GetNumber() == w.GetNumber() && v.GetUsable() == w.GetUsable()
+		return v.GetNumber() == w.GetNumber() && v.GetUsable() == w.GetUsable() && v.GetRolledBack() == w.GetRolledBack()
+	}) && slices.EqualFunc(a.GetSnapshots(), b.GetSnapshots(), func(s, t *agentpb.SnapshotStatus) bool {
+		return s.GetName() == t.GetName() && s.GetState() == t.GetState()
 	})
 }
 
@@ -176,7 +258,7 @@ func (w *watching) report() {
 	last := a.out.resource(w.key)
 	s := &agentpb.ResourceStatus{
 		Name: clip(w.work.GetName()), Generation: w.work.GetGeneration(), State: agentpb.ResourceStatus_WORKING,
-		Volumes: last.GetVolumes(), Failure: last.GetFailure(),
+		Volumes: last.GetVolumes(), Failure: last.GetFailure(), Snapshots: last.GetSnapshots(), Work: last.GetWork(),
 	}
 	if w.long {
 		s.Failure = &agentpb.Failure{

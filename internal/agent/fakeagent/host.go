@@ -31,6 +31,8 @@ type Host struct {
 	pools   map[model.PoolKey]*simPool
 	tricks  map[model.DefinitionKey]*trick
 	applies int
+	applied map[string]struct{} // the names of the resources that were
+	paused  map[*suspension]struct{}
 	changed func(resource, pool string) // tells the agent that runs; nil when none does
 }
 
@@ -41,6 +43,8 @@ type simPool struct {
 	gate    *gate // holds what looks at the pool
 	used    int64 // what volumes take together
 	volumes map[pool.ID]*volume
+
+	snapshots map[pool.SnapshotID]*snapshot
 }
 
 // volume is one simulated volume. Its size is usable; a thin one takes nothing of its pool.
@@ -49,14 +53,35 @@ type volume struct {
 	thin       bool
 	closed     bool // has no device
 	filesystem *agentpb.Filesystem
+	content    string
+	rolledBack string // the token of its last roll-back
 }
 
 // trick is what a test does to one resource.
 type trick struct {
-	failures int   // applies that still are to fail; below zero for all
-	err      error // with which
-	gate     *gate // holds applies
-	holders  []string
+	failing failing // applies
+	copying failing // what copies: clones, roll-backs, snapshots
+	pausing failing // suspensions
+	gate    *gate   // holds applies
+	copies  *Copies // holds what copies
+	holders []string
+}
+
+// failing is what still is to fail.
+type failing struct {
+	times int // below zero for ever
+	err   error
+}
+
+// next returns the failure of one more try, or nil.
+func (f *failing) next() error {
+	if f.times == 0 {
+		return nil
+	}
+	if f.times > 0 {
+		f.times--
+	}
+	return f.err
 }
 
 // Volume is a volume on the host, as tests see it.
@@ -101,27 +126,23 @@ func (h *Host) Apply(ctx context.Context, w agent.Want) (agent.Result, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.applies++
-	if err := h.failure(w); err != nil {
+	if h.applied == nil {
+		h.applied = map[string]struct{}{}
+	}
+	h.applied[w.Resource] = struct{}{}
+	if err := h.failure(w.Resource, func(t *trick) *failing { return &t.failing }); err != nil {
 		return agent.Result{}, err
 	}
 	if err := h.usable(w); err != nil {
 		return agent.Result{}, err
 	}
-	for _, v := range w.Volumes {
-		if v.Pool == nil {
-			continue
-		}
-		id := pool.ID{Resource: w.Resource, Volume: int(v.Number)}.Fold()
-		p := h.pool(v.Pool.Name)
-		if w.Destroy || v.Destroy {
-			p.remove(id)
-			continue
-		}
-		if err := p.provide(v, id); err != nil {
-			return agent.Result{}, err
-		}
+	work, err := h.provide(w)
+	if err != nil {
+		return agent.Result{}, err
 	}
-	return h.seen(w), nil
+	r := h.seen(w)
+	r.Work, r.Pending = work, len(work) > 0
+	return r, nil
 }
 
 // Inspect implements agent.Host.
@@ -154,11 +175,16 @@ func (h *Host) Measure(ctx context.Context, p agent.Pool) (agent.Space, error) {
 		return agent.Space{}, err
 	}
 	space := agent.Space{
-		Total: sim.total, Free: max(0, sim.total-sim.used), Allocated: sim.used, Granularity: granularity, Snapshots: p.Provider.Thin(),
+		Total: sim.total, Free: max(0, sim.total-sim.used), Allocated: sim.used, Granularity: granularity,
+		CanSnapshot: snapshots(p.Provider),
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(sim.volumes), pool.ID.Compare) {
 		v := sim.volumes[id]
 		space.Volumes = append(space.Volumes, pool.Volume{ID: id, Size: v.size, Granularity: granularity, Allocated: v.allocated()})
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(sim.snapshots), pool.SnapshotID.Compare) {
+		s := sim.snapshots[id]
+		space.Snapshots = append(space.Snapshots, pool.Snapshot{ID: id, Size: s.size, Allocated: s.allocated(), Created: s.created})
 	}
 	return space, nil
 }
@@ -235,17 +261,16 @@ func (h *Host) enter(ctx context.Context, w agent.Want) error {
 	return ctx.Err()
 }
 
-// failure is what a test ordered w to fail with. The caller holds h.mu.
-func (h *Host) failure(w agent.Want) error {
-	for _, name := range []string{w.Resource, ""} {
+// failure is what a test ordered the work on a resource to fail with. The caller holds h.mu.
+func (h *Host) failure(resource string, which func(*trick) *failing) error {
+	for _, name := range []string{resource, ""} {
 		t := h.tricks[model.DefinitionName(name).Key()]
-		if t == nil || t.failures == 0 {
+		if t == nil {
 			continue
 		}
-		if t.failures > 0 {
-			t.failures--
+		if err := which(t).next(); err != nil {
+			return err
 		}
-		return t.err
 	}
 	return nil
 }
@@ -263,7 +288,8 @@ func (h *Host) usable(w agent.Want) error {
 			return err
 		}
 		id := pool.ID{Resource: w.Resource, Volume: int(v.Number)}.Fold()
-		if (w.Destroy || v.Destroy) && len(users) > 0 && p.volumes[id] != nil {
+		away := w.Destroy || v.Destroy || w.Inactive || v.RollBack != nil && p.volumes[id].lastRollBack() != v.RollBack.GetToken()
+		if away && len(users) > 0 && p.volumes[id] != nil {
 			return &pool.InUseError{ID: id, Holders: holdersOf(users)}
 		}
 	}
@@ -295,13 +321,16 @@ func (h *Host) seen(w agent.Want) agent.Result {
 			if have.closed {
 				s.DevicePath = ""
 			}
-			s.Usable, s.Allocated = new(have.size), new(have.allocated())
+			s.Usable, s.Allocated, s.RolledBack = new(have.size), new(have.allocated()), have.rolledBack
 			s.BackingPath = fmt.Sprintf("/fake/%s/%s", v.Pool.Name, pool.ID{Resource: w.Resource, Volume: int(v.Number)}.Name())
 			if slices.Contains(w.Layers, model.DRBD) {
 				s.DiskState = "UpToDate"
 			}
 		}
 		r.Volumes = append(r.Volumes, s)
+	}
+	for _, sw := range w.Snapshots {
+		r.Snapshots = append(r.Snapshots, h.seenSnapshot(w, sw))
 	}
 	return r
 }
@@ -315,7 +344,7 @@ func (h *Host) pool(name string) *simPool {
 	k := model.PoolName(name).Key()
 	p := h.pools[k]
 	if p == nil {
-		p = &simPool{total: h.Capacity, volumes: map[pool.ID]*volume{}}
+		p = &simPool{total: h.Capacity, volumes: map[pool.ID]*volume{}, snapshots: map[pool.SnapshotID]*snapshot{}}
 		if p.total == 0 {
 			p.total = 1 << 40
 		}
@@ -335,8 +364,8 @@ func (h *Host) trick(resource string) trick {
 	return trick{}
 }
 
-// provide makes the volume v, or grows it.
-func (p *simPool) provide(v agent.VolumeWant, id pool.ID) error {
+// make makes the volume v, or grows it. A new one has a content.
+func (p *simPool) make(v agent.VolumeWant, id pool.ID, content string) error {
 	size, err := pool.RoundUp(v.Size, granularity)
 	if err != nil {
 		return err
@@ -345,20 +374,30 @@ func (p *simPool) provide(v agent.VolumeWant, id pool.ID) error {
 	if have == nil && v.Existing {
 		return &stack.MissingError{Pool: v.Pool.Name, ID: id}
 	}
-	grown := &volume{size: size, thin: v.Pool.Provider.Thin(), filesystem: v.Filesystem}
+	grown := &volume{size: size, thin: v.Pool.Provider.Thin(), filesystem: v.Filesystem, content: content}
+	if v.Source != nil {
+		grown.filesystem = nil
+	}
 	missing := grown.allocated()
 	if have != nil {
-		have.closed = false
 		if have.size >= size {
 			return nil
 		}
-		grown.filesystem = have.filesystem
+		grown.filesystem, grown.content, grown.rolledBack = have.filesystem, have.content, have.rolledBack
 		missing -= have.allocated()
 	}
-	if free := p.total - p.used; missing > free {
-		return &pool.NoSpaceError{Pool: v.Pool.Name, Asked: missing, Free: max(0, free), Total: p.total}
+	if err := p.room(v.Pool.Name, missing); err != nil {
+		return err
 	}
 	p.put(id, grown)
+	return nil
+}
+
+// room refuses what a pool has not enough room for.
+func (p *simPool) room(name string, missing int64) error {
+	if free := p.total - p.used; missing > free {
+		return &pool.NoSpaceError{Pool: name, Asked: missing, Free: max(0, free), Total: p.total}
+	}
 	return nil
 }
 
@@ -380,6 +419,14 @@ func (p *simPool) faulty(name string) error {
 		return nil
 	}
 	return &pool.FaultyError{Pool: name, Place: "/fake/" + name, Reason: pool.Unreadable, Detail: p.fault}
+}
+
+// lastRollBack returns the token of the last roll-back; none of no volume.
+func (v *volume) lastRollBack() string {
+	if v == nil {
+		return ""
+	}
+	return v.rolledBack
 }
 
 func (v *volume) allocated() int64 {

@@ -25,7 +25,82 @@ func (h *Host) FailApplies(resource string, n int, err error) {
 	if err == nil {
 		err = errSimulated
 	}
-	h.change(resource, "", func(t *trick, _ *simPool) { t.failures, t.err = n, err })
+	h.change(resource, "", func(t *trick, _ *simPool) { t.failing = failing{n, err} })
+}
+
+// FailCopies makes the next n copies of a resource fail with err, or all of them when n is below
+// zero: the making of its volumes from others, roll-backs, and the taking of its snapshots. The
+// name "" is every resource. Nil is some failure of the host.
+func (h *Host) FailCopies(resource string, n int, err error) {
+	if err == nil {
+		err = errSimulated
+	}
+	h.change(resource, "", func(t *trick, _ *simPool) { t.copying = failing{n, err} })
+}
+
+// FailSuspensions makes the next n suspensions of a resource fail with err, or all of them when n
+// is below zero. The name "" is every resource. Nil is some failure of the host.
+func (h *Host) FailSuspensions(resource string, n int, err error) {
+	if err == nil {
+		err = errSimulated
+	}
+	h.change(resource, "", func(t *trick, _ *simPool) { t.pausing = failing{n, err} })
+}
+
+// HoldCopies makes copies of a resource go on in the background until they are released: the
+// making of its volumes from others, roll-backs, and the taking of its snapshots. The name "" is
+// every resource. A later call replaces the one before.
+func (h *Host) HoldCopies(resource string) *Copies {
+	c := &Copies{host: h, resource: resource, hold: newHold()}
+	h.change(resource, "", func(t *trick, _ *simPool) { t.copies = c })
+	return c
+}
+
+// Copies is copies that a test holds up.
+type Copies struct {
+	host     *Host
+	resource string
+	hold     *Hold
+	done     int64 // guarded by the host's lock
+}
+
+// Progress makes the copies be done up to some bytes.
+func (c *Copies) Progress(bytes int64) {
+	c.host.change(c.resource, "", func(*trick, *simPool) { c.done = bytes })
+	c.host.tellAll(c.resource)
+}
+
+// Release lets the copies end. It may be called again.
+func (c *Copies) Release() {
+	c.hold.Release()
+	c.host.tellAll(c.resource)
+}
+
+// Wait returns nil once a copy has begun since the last Wait, or ctx's error.
+func (c *Copies) Wait(ctx context.Context) error { return c.hold.Wait(ctx) }
+
+func (c *Copies) over() bool {
+	select {
+	case <-c.hold.released:
+		return true
+	default:
+		return false
+	}
+}
+
+// LoseSnapshot takes a snapshot of a resource away, as someone might with the tools of the host.
+func (h *Host) LoseSnapshot(resource, name string) {
+	k, s := model.DefinitionName(resource).Key(), model.SnapshotName(name).Key()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.pools {
+		for id := range p.snapshots {
+			if id.Resource == string(k) && id.Snapshot == string(s) {
+				p.removeSnapshot(id)
+			}
+		}
+	}
+	h.tell(resource, "")
 }
 
 // Use makes a resource be in use by the named users, as well as by those before.
@@ -131,6 +206,19 @@ func (h *Host) tell(resource, poolName string) {
 	}
 }
 
+// tellAll tells the agent that a resource changed, or for "" each that the host has anything of.
+func (h *Host) tellAll(resource string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if resource != "" {
+		h.tell(resource, "")
+		return
+	}
+	for name := range h.applied {
+		h.tell(name, "")
+	}
+}
+
 // Hold is something that a test holds up.
 type Hold struct {
 	once     sync.Once
@@ -155,6 +243,13 @@ func (h *Hold) Wait(ctx context.Context) error {
 	}
 }
 
+func (h *Hold) arrive() {
+	select {
+	case h.arrived <- struct{}{}:
+	default:
+	}
+}
+
 // gate is a hold in the way, and those that were there before it.
 type gate struct {
 	hold   *Hold
@@ -169,10 +264,7 @@ func (g *gate) pass(ctx context.Context) error {
 			continue
 		default:
 		}
-		select {
-		case g.hold.arrived <- struct{}{}:
-		default:
-		}
+		g.hold.arrive()
 		select {
 		case <-g.hold.released:
 		case <-ctx.Done():

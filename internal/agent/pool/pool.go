@@ -49,6 +49,7 @@ type Volume struct {
 	Size        int64  // Usable bytes.
 	Granularity int64  // What sizes of this volume are rounded up to, in bytes. Above zero; Size is a multiple of it unless others changed it.
 	Allocated   int64  // Bytes of the pool that the volume really takes.
+	Backing     string // The device or file that the volume is, for people. May be empty.
 	New         bool   // Created and not finished.
 	Lost        bool   // Others removed what is under the device. Its content can be read from there until Close or Remove, which are all that it is good for.
 	RolledBack  string // Token of its last roll-back. Empty when it never was.

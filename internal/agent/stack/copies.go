@@ -20,7 +20,7 @@ func (p planner) work() task {
 	switch {
 	case p.want.Source != nil && (!p.have.finished() || p.have.job.does(p.cloneText())):
 		t.text = p.cloneText()
-		from, size := pool.SnapshotID(*p.want.Source), p.want.Size
+		from, size := p.want.Source.id(), p.want.Size
 		t.do = func(ctx context.Context, progress pool.Progress) error {
 			return clone(ctx, d, p.id, size, from, progress)
 		}
@@ -37,7 +37,7 @@ func (p planner) work() task {
 
 // cloneText says what is done to make the volume from its source. The size is not in it: a volume that is to be larger by now grows when it is there.
 func (p planner) cloneText() string {
-	from := pool.SnapshotID(*p.want.Source)
+	from := p.want.Source.id()
 	if from.Snapshot == "" {
 		return fmt.Sprintf("clone volume %s to volume %s in pool %s", from.Of(), p.id, p.want.Pool)
 	}

@@ -3,7 +3,13 @@
 
 package stack
 
-import "github.com/holdfast-storage/holdfast/internal/agent/pool"
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+)
 
 // SplitWords is tested by itself because it is a parser of what users type.
 func SplitWords(line string) ([]string, error) { return splitWords(line) }
@@ -27,7 +33,7 @@ type There struct {
 	Failed  bool // The job.
 }
 
-// Plan returns what the steps are called that lead from there to w.
+// Plan returns what the steps are called that lead from there to w. A snapshot that cannot be provided is an error.
 func Plan(d pool.Driver, w Want, there []There) ([]string, error) {
 	var h have
 	for i, t := range there {
@@ -54,6 +60,10 @@ func Plan(d pool.Driver, w Want, there []There) ([]string, error) {
 	steps, err := (&storage{jobs: newJobs()}).Plan(w, h)
 	var names []string
 	for _, s := range steps {
+		if strings.HasPrefix(s.What, "provide ") {
+			err = errors.Join(err, s.Do(context.Background()))
+			continue
+		}
 		names = append(names, s.What)
 	}
 	return names, err

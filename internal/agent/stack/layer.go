@@ -5,6 +5,7 @@ package stack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -20,15 +21,46 @@ type Layer[Want, Have any] interface {
 
 // A Step is one small change of the host. Doing it twice is the same as doing it once.
 type Step struct {
-	What string // As people read it: "create volume db/0 of 1073741824 bytes in pool p".
-	Do   func(context.Context) error
+	What     string // As people read it: "create volume db/0 of 1073741824 bytes in pool p".
+	Snapshot string // The snapshot that it is about, unless it is about volumes.
+	Apart    bool   // When it fails, the steps after it are done all the same.
+	Do       func(context.Context) error
+}
+
+// A StepError says which step failed.
+type StepError struct {
+	What     string
+	Snapshot string // As in Step.
+	Err      error
+}
+
+func (e *StepError) Error() string { return e.What + ": " + e.Err.Error() }
+
+// Unwrap returns why the step failed.
+func (e *StepError) Unwrap() error { return e.Err }
+
+// FailedSteps returns the steps that err is about, in the order in which they were done; none when it is not about steps.
+func FailedSteps(err error) []*StepError {
+	switch e := err.(type) { //nolint:errorlint // It walks down by itself.
+	case *StepError:
+		return []*StepError{e}
+	case interface{ Unwrap() []error }:
+		var all []*StepError
+		for _, part := range e.Unwrap() {
+			all = append(all, FailedSteps(part)...)
+		}
+		return all
+	case interface{ Unwrap() error }:
+		return FailedSteps(e.Unwrap())
+	}
+	return nil
 }
 
 // rounds bounds the plans that one call of Converge follows.
 const rounds = 10
 
 // Converge observes, plans and does the steps in order, and then does the same again until nothing is left to do: the answer is the last observation. It ends
-// at the first step that fails; the error names it. When a plan comes for the second time, its steps had no effect: that is an error that names
+// at the first step that fails and is not apart, and else at the end of the steps when any has failed; the error has a [StepError] for each. When a plan comes for the second time, its steps had no effect: that is an error that names
 // them, and the caller tries again later.
 func Converge[Want, Have any](ctx context.Context, l Layer[Want, Have], w Want) (Have, error) {
 	var none Have
@@ -54,10 +86,27 @@ func Converge[Want, Have any](ctx context.Context, l Layer[Want, Have], w Want) 
 			return none, fmt.Errorf("all steps were done, yet the host still lacks: %s", plan)
 		}
 		followed[plan] = true
-		for _, s := range steps {
-			if err := s.Do(ctx); err != nil {
-				return none, fmt.Errorf("%s: %w", s.What, err)
-			}
+		if err := do(ctx, steps); err != nil {
+			return none, err
 		}
 	}
+}
+
+// do does steps in order.
+func do(ctx context.Context, steps []Step) error {
+	var failed []error
+	for _, s := range steps {
+		err := s.Do(ctx)
+		if err == nil {
+			continue
+		}
+		failed = append(failed, &StepError{What: s.What, Snapshot: s.Snapshot, Err: err})
+		if !s.Apart {
+			break
+		}
+	}
+	if len(failed) == 1 {
+		return failed[0]
+	}
+	return errors.Join(failed...)
 }

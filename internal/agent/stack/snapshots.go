@@ -91,8 +91,17 @@ func (s *storage) observePart(ctx context.Context, w Want, sw SnapshotWant, v Sn
 	return p, nil
 }
 
-// planSnapshot plans for one snapshot.
-func (s *storage) planSnapshot(w Want, sw SnapshotWant, h have, f foundSnapshot, out *plan) error {
+// planSnapshot plans for one snapshot. What cannot be done with it is told after all else was done: it fails alone.
+func (s *storage) planSnapshot(w Want, sw SnapshotWant, h have, f foundSnapshot, out *plan) {
+	if err := s.trySnapshot(w, sw, h, f, out); err != nil {
+		out.refusing = append(out.refusing, Step{
+			What: fmt.Sprintf("provide snapshot %s of %s", sw.Name, w.Resource), Snapshot: sw.Name, Apart: true,
+			Do: func(context.Context) error { return err },
+		})
+	}
+}
+
+func (s *storage) trySnapshot(w Want, sw SnapshotWant, h have, f foundSnapshot, out *plan) error {
 	if sw.Destroy {
 		s.drop(f.job, "", out)
 		for i, p := range f.parts {
@@ -123,14 +132,17 @@ func (s *storage) planSnapshot(w Want, sw SnapshotWant, h have, f foundSnapshot,
 	s.drop(f.job, t.text, out)
 	ready, err := takeable(w, sw, h, f)
 	if ready {
-		out.taking = append(out.taking, s.background(t, f.job))
+		step := s.background(t, f.job)
+		step.Snapshot, step.Apart = sw.Name, true
+		out.taking = append(out.taking, step)
 	}
 	return err
 }
 
 func dropStep(p foundPart, poolName string) Step {
 	return Step{
-		What: fmt.Sprintf("remove snapshot %s of volume %s in pool %s", p.id.Snapshot, p.id.Of(), poolName),
+		What:     fmt.Sprintf("remove snapshot %s of volume %s in pool %s", p.id.Snapshot, p.id.Of(), poolName),
+		Snapshot: p.id.Snapshot, Apart: true,
 		Do: func(ctx context.Context) error {
 			return p.driver.(pool.Snapshotter).RemoveSnapshot(ctx, p.id) //nolint:forcetypeassert // It has a snapshot, so it is one.
 		},

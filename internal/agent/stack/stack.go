@@ -5,6 +5,7 @@ package stack
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
@@ -53,7 +54,7 @@ func New(pools Pools, runner command.Runner, options ...Option) *Stack {
 // Close breaks off all work in the background and waits for its end. No work is begun any more.
 func (s *Stack) Close() { s.storage.jobs.close() }
 
-// Apply makes the host as w wants it and returns what was then observed. An error names the step that failed; calling Apply again
+// Apply makes the host as w wants it and returns what was then observed. An error names the steps that failed, as [FailedSteps] tells; calling Apply again
 // with the same wish goes on from there. A volume in use that is to go is a *pool.InUseError, and then nothing was destroyed; one that is to be rolled back is one,
 // too, and then none was rolled back; a wish for a smaller volume is a *ShrinkError. The last two are told after everything else was done.
 //
@@ -93,6 +94,7 @@ func (s *Stack) result(w Want, h have) Result {
 		v := VolumeHave{
 			Number:     w.Volumes[i].Number,
 			DevicePath: f.volume.Device.Path,
+			Backing:    f.volume.Backing,
 			Usable:     f.volume.Size,
 			Allocated:  f.volume.Allocated,
 			InUse:      len(f.holders) > 0,
@@ -109,6 +111,9 @@ func (s *Stack) result(w Want, h have) Result {
 	for i, f := range h.snapshots {
 		if f.complete() && !f.job.running {
 			r.Snapshots = append(r.Snapshots, snapshotHave(w.Snapshots[i], f))
+		}
+		if !f.job.running && !slices.ContainsFunc(f.parts, func(p foundPart) bool { return p.exists }) {
+			r.Absent = append(r.Absent, w.Snapshots[i].Name)
 		}
 	}
 	return r

@@ -156,7 +156,7 @@ func (s *storage) Plan(w Want, h have) ([]Step, error) {
 	var out plan
 	var inTheWay []error // Of roll-backs.
 	for i, v := range w.Volumes {
-		p := planner{s: s, id: w.id(v), want: v, have: h.volumes[i], out: &out}
+		p := planner{s: s, id: w.id(v), want: v, have: h.volumes[i], inactive: w.Inactive, out: &out}
 		if w.Destroy || v.Destroy {
 			p.destroy()
 			continue
@@ -175,14 +175,12 @@ func (s *storage) Plan(w Want, h have) ([]Step, error) {
 	if len(inTheWay) > 0 { // All volumes are rolled back, or none.
 		out.rolling = nil
 		out.refusing = append(out.refusing, Step{
-			What: fmt.Sprintf("roll back %s", w.Resource),
-			Do:   func(context.Context) error { return errors.Join(inTheWay...) },
+			What: fmt.Sprintf("roll back %s", w.Resource), Apart: true,
+			Do: func(context.Context) error { return errors.Join(inTheWay...) },
 		})
 	}
 	for i, sw := range w.Snapshots {
-		if err := s.planSnapshot(w, sw, h, h.snapshots[i], &out); err != nil {
-			return nil, err
-		}
+		s.planSnapshot(w, sw, h, h.snapshots[i], &out)
 	}
 	return slices.Concat(out.cancelling, out.dropping, out.making, out.closing, out.removing, out.rolling, out.taking, out.refusing), nil
 }
@@ -193,7 +191,9 @@ type planner struct {
 	id   pool.ID
 	want VolumeWant
 	have found
-	out  *plan
+
+	inactive bool // It is to have no device.
+	out      *plan
 }
 
 func (p planner) step(verb, detail string, do func(context.Context, pool.ID) error) Step {
@@ -237,10 +237,32 @@ func (p planner) make() (used, err error) {
 	if work.text != "" {
 		return p.rollBack(work), nil
 	}
+	if p.inactive {
+		p.deactivate()
+		return nil, nil
+	}
 	if v.Device.Path == "" || v.Device.Size < v.Size {
 		p.out.making = append(p.out.making, p.open())
 	}
 	return nil, nil
+}
+
+// deactivate plans to take the device of a finished volume down, unless someone uses it.
+func (p planner) deactivate() {
+	switch {
+	case p.have.volume.Device.Path == "":
+	case len(p.have.holders) > 0:
+		p.out.refusing = append(p.out.refusing, p.refuse("deactivate", "", &pool.InUseError{ID: p.id, Holders: p.have.holders}))
+	default: // Its driver looks for users once more.
+		p.out.closing = append(p.out.closing, p.step("close", "", p.have.driver.Close))
+	}
+}
+
+// refuse is the step that says why something is not done.
+func (p planner) refuse(verb, detail string, err error) Step {
+	s := p.step(verb, detail, func(context.Context, pool.ID) error { return err })
+	s.Apart = true
+	return s
 }
 
 func (p planner) open() Step {
@@ -286,9 +308,8 @@ func (p planner) fit() error {
 			return p.have.driver.Grow(ctx, id, p.want.Size)
 		}))
 	case wanted < v.Size:
-		p.out.refusing = append(p.out.refusing, p.step("shrink", fmt.Sprintf(" from %d to %d bytes", v.Size, p.want.Size), func(context.Context, pool.ID) error {
-			return &ShrinkError{ID: p.id, Size: v.Size, Asked: p.want.Size}
-		}))
+		detail := fmt.Sprintf(" from %d to %d bytes", v.Size, p.want.Size)
+		p.out.refusing = append(p.out.refusing, p.refuse("shrink", detail, &ShrinkError{ID: p.id, Size: v.Size, Asked: p.want.Size}))
 	}
 	return nil
 }

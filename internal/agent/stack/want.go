@@ -15,6 +15,7 @@ import (
 type Want struct {
 	Resource  string
 	Destroy   bool           // All volumes named here are to go. Snapshots go only by their own word.
+	Inactive  bool           // Finished volumes are to have no device: nobody can use them.
 	Volumes   []VolumeWant   // Each Number at most once. What is not named is not touched.
 	Snapshots []SnapshotWant // Each Name at most once, likewise.
 }
@@ -30,13 +31,21 @@ type VolumeWant struct {
 	Filesystem *Filesystem
 	Source     *Source   // What a new volume begins with. It is then not formatted.
 	RollBack   *RollBack // A finished volume gets this content back, once.
+	Stretch    bool      // A filesystem that is mounted from it on this host grows with it.
 }
 
-// Source is what a new volume is made from: a snapshot or, when Snapshot is empty, a volume as it is at that moment. It lies in the same pool.
+// Source is what a new volume is made from: a snapshot or, when Snapshot is empty, a volume as it is at that moment.
 type Source struct {
 	Resource string
 	Volume   int
 	Snapshot string
+	Pool     string // That it lies in. Empty: the pool of the new volume.
+	Provider string // Empty: any.
+}
+
+// id returns the name of the source in its pool.
+func (s Source) id() pool.SnapshotID {
+	return pool.SnapshotID{Resource: s.Resource, Volume: s.Volume, Snapshot: s.Snapshot}
 }
 
 // RollBack is the wish to give a volume the content of one of its snapshots.
@@ -116,7 +125,7 @@ type State string
 // The states of a replica.
 const (
 	Pending   State = "pending"   // Something is left to do, goes on in the background, or cannot be done.
-	Ready     State = "ready"     // All volumes that are wanted are finished, open and large enough, all snapshots are complete, and none is left that is to go.
+	Ready     State = "ready"     // All volumes that are wanted are finished, open (unless they are to be inactive) and large enough, all snapshots are complete, and none is left that is to go.
 	Destroyed State = "destroyed" // None of the volumes exists, and no snapshot that is to go.
 )
 
@@ -125,6 +134,7 @@ type Result struct {
 	State     State
 	Volumes   []VolumeHave   // The volumes of the wish that exist, finished ones only, in the order of the wish.
 	Snapshots []SnapshotHave // The snapshots of the wish that exist, complete ones only, in the order of the wish.
+	Absent    []string       // The snapshots of the wish of which nothing is there, in the order of the wish.
 	Work      []Work         // What goes on in the background.
 }
 
@@ -156,6 +166,7 @@ type SnapshotVolumeHave struct {
 type VolumeHave struct {
 	Number     int
 	DevicePath string // Empty while the volume is not open.
+	Backing    string // The device or file that the pool has it in, for people.
 	Usable     int64  // Bytes.
 	Allocated  int64  // Bytes of the pool that it really takes.
 	InUse      bool

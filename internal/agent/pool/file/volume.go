@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -109,7 +110,9 @@ func (p *Pool) read(f *folder, wanted func(name string) (entry, bool)) ([]entry,
 
 // volume completes an entry to what the pool knows of the volume.
 func (p *Pool) volume(f *folder, e entry, bound lister) (pool.Volume, error) {
-	v := pool.Volume{ID: e.id, Size: e.size, Granularity: Granularity, Allocated: e.taken, New: e.isNew()}
+	v := pool.Volume{
+		ID: e.id, Size: e.size, Granularity: Granularity, Allocated: e.taken, Backing: filepath.Join(p.c.Dir, e.name()), New: e.isNew(),
+	}
 	var err error
 	if v.RolledBack, err = rolledBack(f, e); err != nil {
 		return v, fmt.Errorf("look at volume %s of pool %s: %w", e.id, p.c.Name, err)
