@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/device"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/file"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/freeze"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
 	"github.com/holdfast-storage/holdfast/internal/command"
 	"github.com/holdfast-storage/holdfast/internal/config"
@@ -76,16 +78,20 @@ func runAgent(ctx context.Context, c config.Agent, dial dialer, log telemetry.Lo
 	runner := &command.Exec{}
 	mounted := openMounts(ctx, c, runner, log.Logger)
 	defer mounted.close()
+	freezer := freeze.New(freeze.Config{Runner: runner})
+	thaw(ctx, freezer, log.Logger)
 	drivers := func(p agent.Pool) (pool.Driver, error) {
 		if d, ok, err := mounted.driver(p); ok || err != nil {
 			return d, err
 		}
-		return driver(p, node, users)
+		return driver(p, node, users, freezer)
 	}
+	machine := agent.NewMachine(drivers, runner)
+	defer machine.Close()
 	log.Info("the agent starts", "node", node, "controllers", c.Controllers, "state", c.State)
 	return agent.Run(ctx, agent.Config{
 		Node: node, Addresses: c.Controllers, Dial: dial, StateDir: c.State, Version: version, Log: log.Logger,
-		Host:      agent.NewMachine(drivers, runner),
+		Host:      machine,
 		Holds:     mounted.holds(),
 		Devices:   &device.Service{Finder: device.Finder{Run: runner}},
 		Providers: []model.Provider{model.Diskless, model.File, model.FileThin},
@@ -96,6 +102,17 @@ func runAgent(ctx context.Context, c config.Agent, dial dialer, log telemetry.Lo
 		UnsupportedLayers: map[model.Layer]string{model.DRBD: notYet, model.LUKS: notYet},
 		SetLogLevel:       func(level string) error { return setLevel(log.Level, level) },
 	})
+}
+
+// thaw lets filesystems be written that an agent left frozen which was killed together with its guard. What cannot be
+// thawed now is tried again before anything else is frozen.
+func thaw(ctx context.Context, z *freeze.Freezer, log *slog.Logger) {
+	const patience = 10 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := z.Recover(ctx); err != nil {
+		log.Error("filesystems that an earlier agent may have left frozen could not be thawed", "error", err)
+	}
 }
 
 // setLevel changes the level of a log. The API's TRACE is below the levels that the log has names for.
@@ -112,7 +129,7 @@ func setLevel(of *slog.LevelVar, level string) error {
 const notYet = "this version of the agent does not drive it"
 
 // driver makes the driver of a pool.
-func driver(p agent.Pool, node string, users *inuse.Scanner) (pool.Driver, error) {
+func driver(p agent.Pool, node string, users *inuse.Scanner, freezer *freeze.Freezer) (pool.Driver, error) {
 	switch p.Provider {
 	case model.File, model.FileThin:
 		dir, err := agent.Place(p)
@@ -120,7 +137,7 @@ func driver(p agent.Pool, node string, users *inuse.Scanner) (pool.Driver, error
 			return nil, err
 		}
 		return file.New(file.Config{
-			Name: p.Name, Node: node, Dir: dir, Thin: p.Provider.Thin(), Identity: p.Identity, Users: users,
+			Name: p.Name, Node: node, Dir: dir, Thin: p.Provider.Thin(), Identity: p.Identity, Users: users, Freezer: freezer,
 		})
 	default:
 		return nil, fmt.Errorf("pool %s: the provider %s: %s", p.Name, p.Provider, notYet)

@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/local"
 	"github.com/holdfast-storage/holdfast/internal/agent/mount"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/freeze"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/held"
 	"github.com/holdfast-storage/holdfast/internal/agent/worker"
 	"github.com/holdfast-storage/holdfast/internal/command"
@@ -37,6 +38,8 @@ func help(args []string) {
 	switch args[1] {
 	case mount.HelperName:
 		os.Exit(mount.HelperMain(args[2:]))
+	case freeze.HelperName:
+		os.Exit(freeze.HelperMain(args[2:]))
 	case worker.Name:
 		os.Exit(worker.Main(args[2:], map[string]worker.Kind{held.KindName: held.Kind()}))
 	}
