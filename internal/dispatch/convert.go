@@ -33,6 +33,7 @@ func resourceOf(m *agentpb.ResourceStatus) observed.ResourceStatus {
 		Generation: m.GetGeneration(),
 		Phase:      phaseOf(m.GetState()),
 		Failure:    failureOf(m.GetFailure()),
+		DRBD:       drbdOf(m.GetDrbd()),
 	}
 	if n := len(m.GetVolumes()); n > 0 {
 		st.Volumes = make([]observed.VolumeStatus, n)
@@ -54,6 +55,7 @@ func resourceOf(m *agentpb.ResourceStatus) observed.ResourceStatus {
 			Holders:     v.GetHolders(),
 			DiskState:   v.GetDiskState(),
 			RolledBack:  v.GetRolledBack(),
+			ResyncDone:  v.ResyncDone,
 		}
 	}
 	return st

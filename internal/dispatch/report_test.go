@@ -36,9 +36,16 @@ func TestReportIsObservedWhole(t *testing.T) {
 			Volumes: []*agentpb.VolumeStatus{
 				{
 					Number: 2, DevicePath: "/dev/a", BackingPath: "/dev/b", Usable: new(int64(0)), Allocated: new(int64(7)),
-					InUse: new(false), Holders: []string{"one"}, DiskState: "UpToDate",
+					InUse: new(false), Holders: []string{"one"}, DiskState: "UpToDate", ResyncDone: new(99.5),
 				},
 				{Number: 3},
+			},
+			Drbd: &agentpb.DrbdStatus{
+				Role: "Secondary", MayPromote: new(true), PromotionScore: new(int32(10101)), Quorum: new(false), Suspended: true,
+				Connections: []*agentpb.DrbdConnection{{
+					Node: "Beta", State: "Connected", Role: "Primary",
+					DiskStates: map[int32]string{2: "UpToDate"}, Replication: map[int32]string{2: "SyncTarget"},
+				}, {Node: "gamma", State: "StandAlone"}},
 			},
 			Failure: &agentpb.Failure{
 				Step: "grow", Message: "no", Reason: agentpb.Failure_NO_SPACE, Attempts: 3, NextTry: timestamppb.New(next),
@@ -49,9 +56,16 @@ func TestReportIsObservedWhole(t *testing.T) {
 			Volumes: []observed.VolumeStatus{
 				{
 					Number: 2, DevicePath: "/dev/a", BackingPath: "/dev/b", Usable: new(int64(0)), Allocated: new(int64(7)),
-					InUse: new(false), Holders: []string{"one"}, DiskState: "UpToDate",
+					InUse: new(false), Holders: []string{"one"}, DiskState: "UpToDate", ResyncDone: new(99.5),
 				},
 				{Number: 3},
+			},
+			DRBD: &observed.DRBDStatus{
+				Role: "Secondary", MayPromote: new(true), PromotionScore: new(int32(10101)), Quorum: new(false), Suspended: true,
+				Connections: []observed.DRBDConnection{{
+					Node: "Beta", State: "Connected", Role: "Primary",
+					DiskStates: map[model.VolumeNumber]string{2: "UpToDate"}, Replication: map[model.VolumeNumber]string{2: "SyncTarget"},
+				}, {Node: "gamma", State: "StandAlone"}},
 			},
 			Failure: &observed.Failure{Step: "grow", Message: "no", Reason: observed.NoSpace, Attempts: 3, NextTry: next},
 		}

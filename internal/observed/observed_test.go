@@ -4,6 +4,7 @@
 package observed_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -34,8 +35,15 @@ func ready(generation uint64) observed.ResourceStatus {
 		Volumes: []observed.VolumeStatus{{
 			DevicePath: "/dev/drbd1000", BackingPath: "/dev/vg/vol_00000",
 			Usable: new(int64(1 << 30)), Allocated: new(int64(1 << 20)),
-			InUse: new(true), Holders: []string{"qemu"}, DiskState: "UpToDate",
+			InUse: new(true), Holders: []string{"qemu"}, DiskState: "UpToDate", ResyncDone: new(12.5),
 		}},
+		DRBD: &observed.DRBDStatus{
+			Role: "Primary", MayPromote: new(false), PromotionScore: new(int32(10101)), Quorum: new(true),
+			Connections: []observed.DRBDConnection{{
+				Node: "beta", State: "Connected", Role: "Secondary",
+				DiskStates: map[model.VolumeNumber]string{0: "UpToDate"}, Replication: map[model.VolumeNumber]string{0: "Established"},
+			}},
+		},
 	}
 }
 
@@ -252,5 +260,47 @@ func TestIteratorsYieldWhatOneNodeSaid(t *testing.T) {
 	}
 	if _, p := count("beta"); p != 0 {
 		t.Error("a forgotten pool is still there")
+	}
+}
+
+func TestWhatDRBDSaysIsANewsWhenAnyOfItChanges(t *testing.T) {
+	for name, change := range map[string]func(*observed.ResourceStatus){
+		"nothing":      nil,
+		"role":         func(r *observed.ResourceStatus) { r.DRBD.Role = "Secondary" },
+		"may promote":  func(r *observed.ResourceStatus) { r.DRBD.MayPromote = new(true) },
+		"score":        func(r *observed.ResourceStatus) { r.DRBD.PromotionScore = nil },
+		"quorum":       func(r *observed.ResourceStatus) { r.DRBD.Quorum = new(false) },
+		"suspended":    func(r *observed.ResourceStatus) { r.DRBD.Suspended = true },
+		"peers":        func(r *observed.ResourceStatus) { r.DRBD.Connections = nil },
+		"peer":         func(r *observed.ResourceStatus) { r.DRBD.Connections[0].Node = "gamma" },
+		"connection":   func(r *observed.ResourceStatus) { r.DRBD.Connections[0].State = "StandAlone" },
+		"peer's role":  func(r *observed.ResourceStatus) { r.DRBD.Connections[0].Role = "Primary" },
+		"peer's disk":  func(r *observed.ResourceStatus) { r.DRBD.Connections[0].DiskStates[0] = "Outdated" },
+		"replication":  func(r *observed.ResourceStatus) { r.DRBD.Connections[0].Replication[0] = "SyncSource" },
+		"resync":       func(r *observed.ResourceStatus) { r.Volumes[0].ResyncDone = new(13.0) },
+		"DRBD is gone": func(r *observed.ResourceStatus) { r.DRBD = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := online()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s.Report("alpha", resources(ready(1)))
+			changes := s.Subscribe(ctx)
+			next := ready(1)
+			if change != nil {
+				change(&next)
+			}
+			s.Report("alpha", resources(next))
+			s.Report("alpha", pools(observed.PoolStatus{}))
+			for c := range changes {
+				if told := len(c.Resources) > 0; told != (change != nil) {
+					t.Errorf("told of a change: %v", told)
+				}
+				break
+			}
+			if got, _ := s.Resource(alpha); cmp.Diff(next.DRBD, got.DRBD) != "" {
+				t.Error(cmp.Diff(next.DRBD, got.DRBD))
+			}
+		})
 	}
 }

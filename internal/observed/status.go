@@ -101,6 +101,7 @@ type VolumeStatus struct {
 	Holders     []string // who uses it, one text each
 	DiskState   string   // DRBD's words
 	RolledBack  string   // the token of its last roll-back
+	ResyncDone  *float64 // percent, while it is being filled by a peer
 }
 
 // ResourceStatus is the state of a replica on its node.
@@ -108,9 +109,10 @@ type ResourceStatus struct {
 	Generation uint64 // of the assignment that this is the state of
 	Phase      Phase
 	Volumes    []VolumeStatus
-	Failure    *Failure // nil when no step fails
-	Work       []Work   // what goes on in the background
-	Current    bool     // false: the node is away, or has not said it again since it came back
+	Failure    *Failure    // nil when no step fails
+	Work       []Work      // what goes on in the background
+	DRBD       *DRBDStatus // nil while DRBD does not run for it
+	Current    bool        // false: the node is away, or has not said it again since it came back
 }
 
 // Work is something that takes long. The phase of its replica is Working meanwhile.
@@ -142,11 +144,11 @@ func (r ResourceStatus) InUse() (inUse, known bool) {
 
 // masked is r as it reads when it is not current.
 func (r ResourceStatus) masked() ResourceStatus {
-	r.Current, r.Work = false, nil
+	r.Current, r.Work, r.DRBD = false, nil, nil
 	r.Volumes = slices.Clone(r.Volumes)
 	for i := range r.Volumes {
 		v := &r.Volumes[i]
-		v.Allocated, v.InUse, v.Holders, v.DiskState = nil, nil, nil, ""
+		v.Allocated, v.InUse, v.Holders, v.DiskState, v.ResyncDone = nil, nil, nil, "", nil
 	}
 	return r
 }
@@ -175,13 +177,14 @@ func (p PoolStatus) masked() PoolStatus {
 func (r ResourceStatus) equal(o ResourceStatus) bool {
 	return r.Generation == o.Generation && r.Phase == o.Phase &&
 		slices.EqualFunc(r.Volumes, o.Volumes, VolumeStatus.equal) && equalFailure(r.Failure, o.Failure) &&
-		slices.Equal(r.Work, o.Work)
+		slices.Equal(r.Work, o.Work) && r.DRBD.equal(o.DRBD)
 }
 
 func (v VolumeStatus) equal(o VolumeStatus) bool {
 	return v.Number == o.Number && v.DevicePath == o.DevicePath && v.BackingPath == o.BackingPath &&
 		same(v.Usable, o.Usable) && same(v.Allocated, o.Allocated) && same(v.InUse, o.InUse) &&
-		slices.Equal(v.Holders, o.Holders) && v.DiskState == o.DiskState && v.RolledBack == o.RolledBack
+		slices.Equal(v.Holders, o.Holders) && v.DiskState == o.DiskState && v.RolledBack == o.RolledBack &&
+		same(v.ResyncDone, o.ResyncDone)
 }
 
 func equalFailure(a, b *Failure) bool {

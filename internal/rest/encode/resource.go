@@ -59,7 +59,7 @@ func (e *Encoder) writeResource(b *Buffer, x *replica, holding wire.EffectivePro
 	}
 	b.flags(x.flags())
 	b.key("layer_object")
-	writeLayers(b, x, x.of.layers)
+	e.writeLayers(b, x, x.of.layers)
 	x.writeState(b)
 	b.optional("uuid", x.row.UUID)
 	if !x.row.Created.IsZero() {
@@ -78,6 +78,15 @@ func (e *Encoder) poolProp(x *replica) property {
 // flags lists the flags of a replica, each with the flags that it implies.
 func (x *replica) flags() []string {
 	flags := append(deleteFlag(x.row.Deleting), x.node.leaving...)
+	if x.row.Inactive {
+		flags = append(flags, wire.FlagInactive)
+	}
+	if x.row.Adding {
+		flags = append(flags, wire.FlagDiskAdding)
+	}
+	if x.row.Becomes != "" {
+		flags = append(flags, wire.FlagDiskRemoving)
+	}
 	if x.diskful() {
 		return flags
 	}
@@ -106,17 +115,17 @@ func (x *replica) writeState(b *Buffer) {
 }
 
 // writeLayers writes a stack, top first, each layer the parent of the next.
-func writeLayers(b *Buffer, x *replica, layers []model.Layer) {
+func (e *Encoder) writeLayers(b *Buffer, x *replica, layers []model.Layer) {
 	b.Open('{')
 	if len(layers) > 1 {
 		b.under("children", '[')
-		writeLayers(b, x, layers[1:])
+		e.writeLayers(b, x, layers[1:])
 		b.Close(']')
 	}
 	b.text("type", string(layers[0]))
 	switch layers[0] {
 	case model.DRBD:
-		x.writeDRBD(b)
+		e.writeDRBD(b, x)
 	case model.LUKS:
 		b.under("luks", '{')
 		x.writeVolumes(b, "luks_volumes", (*replica).writeLUKSVolume)
@@ -126,18 +135,6 @@ func writeLayers(b *Buffer, x *replica, layers []model.Layer) {
 		x.writeVolumes(b, "storage_volumes", (*replica).writeStorageVolume)
 		b.Close('}')
 	}
-	b.Close('}')
-}
-
-func (x *replica) writeDRBD(b *Buffer) {
-	b.under("drbd", '{')
-	drbdDefinition(b, "drbd_resource_definition", &x.of.row, portOf(&x.of.row, x.row.Ports))
-	if x.row.NodeID != nil {
-		b.number("node_id", int64(*x.row.NodeID))
-	}
-	b.numbers("tcp_ports", x.row.Ports)
-	b.number("peer_slots", int64(peerSlots(&x.of.row)))
-	x.writeVolumes(b, "drbd_volumes", (*replica).writeDRBDVolume)
 	b.Close('}')
 }
 

@@ -169,6 +169,19 @@ func drawSeen(t *rapid.T, r rows) *observed.State {
 		}
 		st.Volumes = append(st.Volumes, s)
 	}
+	if rapid.Bool().Draw(t, "DRBD runs") {
+		score, may, percent := rapid.Int32().Draw(t, "score"), rapid.Bool().Draw(t, "may promote"), 12.5
+		st.DRBD = &observed.DRBDStatus{Role: "Secondary", PromotionScore: &score, MayPromote: &may}
+		for _, peer := range []model.NodeName{"NODE-1", "gone"} {
+			st.DRBD.Connections = append(st.DRBD.Connections, observed.DRBDConnection{
+				Node: peer, State: rapid.SampledFrom([]string{"Connected", "StandAlone", ""}).Draw(t, "connection"),
+				Replication: map[model.VolumeNumber]string{0: rapid.SampledFrom([]string{"", "Established", "SyncTarget"}).Draw(t, "replication")},
+			})
+		}
+		for i := range st.Volumes {
+			st.Volumes[i].ResyncDone = &percent
+		}
+	}
 	if rapid.Bool().Draw(t, "fails") {
 		st.Failure = &observed.Failure{
 			Step: texts.Draw(t, "step"), Message: texts.Draw(t, "message"), Attempts: 3, NextTry: time.Unix(1e9, 0).UTC(),
@@ -235,6 +248,7 @@ func checkResource(t *rapid.T, r rows, seen *observed.State, short wire.Resource
 	if short.LayerObject == nil || (short.State != nil) != (told && status.Current) {
 		t.Fatalf("layers %v, state %v, told %v, current %v", short.LayerObject, short.State, told, status.Current)
 	}
+	checkDRBD(t, status, short, long)
 	types := short.LayerObject.Types()
 	if types[len(types)-1] != wire.LayerStorage {
 		t.Fatalf("the lowest layer is %v", types)
@@ -261,6 +275,31 @@ func checkResource(t *rapid.T, r rows, seen *observed.State, short wire.Resource
 	for _, text := range []wire.Properties{short.Props, long.Props} {
 		if s, ok := text["DrbdOptions/Net/shared-secret"]; ok && s != "***" {
 			t.Fatalf("a secret is shown: %q", s)
+		}
+	}
+}
+
+// checkDRBD checks that what DRBD says is shown while it says it, without peers that are gone.
+func checkDRBD(t *rapid.T, status observed.ResourceStatus, short wire.Resource, long wire.ResourceWithVolumes) {
+	t.Helper()
+	if layer := short.LayerObject.DRBD; layer != nil {
+		if told := status.DRBD != nil; told != (layer.PromotionScore != nil) || told != (layer.MayPromote != nil) || told != (len(layer.Connections) == 1) {
+			t.Fatalf("DRBD said %+v, and %+v is shown", status.DRBD, layer)
+		}
+		for peer, c := range layer.Connections {
+			if peer != "Node-1" || c.Connected != (c.Message == "Connected") {
+				t.Fatalf("the connection to %s is %+v", peer, c)
+			}
+		}
+	}
+	for _, v := range long.Volumes {
+		if v.State == nil {
+			continue
+		}
+		for peer, r := range v.State.ReplicationStates {
+			if peer != "Node-1" || r.ReplicationState == "" || (r.DonePercentage != nil) != (r.ReplicationState == "SyncTarget") {
+				t.Fatalf("the replication with %s is %+v", peer, r)
+			}
 		}
 	}
 }

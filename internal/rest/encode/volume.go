@@ -35,6 +35,7 @@ func (e *Encoder) writeVolume(b *Buffer, x *replica, v *schema.Volume) {
 	if state := x.diskState(v); state != "" {
 		b.under("state", '{')
 		b.text("disk_state", state)
+		e.writeReplication(b, x, v)
 		b.Close('}')
 	}
 	b.under("layer_data_list", '[')
