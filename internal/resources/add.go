@@ -78,25 +78,12 @@ func (s *Resources) furnish(tx *store.Tx, d schema.Definition, row *schema.Resou
 			v.Size = s.promise(id, vd.Size)
 		}
 		row.Volumes = append(row.Volumes, v)
-		if err := takeMinor(tx, d, vd); err != nil {
+		if err := s.takeMinor(tx, d, vd); err != nil {
 			return err
 		}
 	}
 	row.Props = row.Props.With("StorPoolName", string(p.Name))
 	return nil
-}
-
-// takeMinor gives a volume its minor number when a layer needs one and it has none yet.
-func takeMinor(tx *store.Tx, d schema.Definition, vd schema.VolumeDefinition) error {
-	if !model.Replicates(d.Layers) || vd.Minor != nil {
-		return nil
-	}
-	minor, err := freeMinor(tx)
-	if err != nil {
-		return err
-	}
-	vd.Minor = &minor
-	return schema.VolumeDefinitions.Update(tx, vd)
 }
 
 // takeNumbers gives a replica its number among its peers and its ports. The definition is read
@@ -114,7 +101,7 @@ func (s *Resources) takeNumbers(tx *store.Tx, row *schema.Resource, r replica) e
 	case d.Port != 0:
 		row.Ports = []int32{d.Port}
 	default:
-		port, err := freePort(tx, row.Node)
+		port, err := s.freePort(tx, row.Node)
 		if err != nil {
 			return err
 		}

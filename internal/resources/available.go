@@ -88,18 +88,18 @@ func (s *Resources) provide(ctx context.Context, p presence, a Availability, lay
 	case p.there && p.replica.Deleting:
 		return s.Create(ctx, name, []NewResource{{Node: node, Kind: p.replica.Kind, Layers: a.Layers}})
 	case p.there && a.Diskful && p.replica.Kind != schema.Diskful:
-		return s.provideDisk(ctx, p, layers)
+		return s.provideDisk(ctx, p, a, layers)
 	case p.there:
 		return s.keep(ctx, p)
 	case !a.Diskful && p.elsewhere && model.Replicates(p.layers):
 		return s.Create(ctx, name, []NewResource{{Node: node, Kind: schema.Client, Layers: a.Layers, Ports: a.Ports}})
 	default:
-		return s.provideDisk(ctx, p, layers)
+		return s.provideDisk(ctx, p, a, layers)
 	}
 }
 
-// provideDisk places a replica with a disk on the node.
-func (s *Resources) provideDisk(ctx context.Context, p presence, layers []model.Layer) (Created, error) {
+// provideDisk places a replica with a disk on the node. One that is there keeps its ports.
+func (s *Resources) provideDisk(ctx context.Context, p presence, a Availability, layers []model.Layer) (Created, error) {
 	if why := whyLeaving(p.node); why != "" {
 		return Created{}, errs.New(errs.Closing, errs.Node, "node %s takes no new replica of %s", p.node.Name, p.definition.Name).
 			Because("%s", why)
@@ -108,10 +108,35 @@ func (s *Resources) provideDisk(ctx context.Context, p presence, layers []model.
 		return Created{}, err
 	}
 	one, never := int32(1), false
-	placed, err := s.place(ctx, string(p.definition.Name), PlaceRequest{Filter: model.Filter{
+	q := PlaceRequest{Filter: model.Filter{
 		Nodes: []string{string(p.node.Name)}, AdditionalPlaceCount: &one, DisklessOnRemaining: &never,
-	}}, layers, placeOptions{})
-	return Created(placed), err
+	}}
+	name := string(p.definition.Name)
+	if p.there || len(a.Ports) == 0 || !model.Replicates(p.layers) {
+		placed, err := s.place(ctx, name, q, layers, placeOptions{})
+		return Created(placed), err
+	}
+	pool, err := s.choice(name, q, layers)
+	if err != nil {
+		return Created{}, err
+	}
+	return s.Create(ctx, name, []NewResource{{
+		Node: string(p.node.Name), Kind: schema.Diskful, Props: map[string]string{"StorPoolName": string(pool)}, Layers: a.Layers, Ports: a.Ports,
+	}})
+}
+
+// choice returns the pool that a placement of one replica would put it into now.
+func (s *Resources) choice(definition string, q PlaceRequest, layers []model.Layer) (model.PoolName, error) {
+	p := &placing{birth: s.birth()}
+	view := s.Store.Snapshot()
+	if _, err := s.aim(view, definition, q, layers, p); err != nil {
+		return "", err
+	}
+	if err := s.plan(view, p); err != nil {
+		return "", err
+	}
+	pick := p.plan.Picks[0]
+	return schema.NameOfPool(view, model.PoolID{Node: pick.Node, Pool: pick.Pool}), nil
 }
 
 // keep answers for a replica that is there. A tie-breaker becomes one that is used. The device

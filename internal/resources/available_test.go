@@ -6,6 +6,7 @@ package resources_test
 import (
 	"testing"
 
+	"github.com/holdfast-storage/holdfast/internal/catalog"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/resources"
@@ -47,6 +48,26 @@ func TestMakeAvailableDoesWhatIsMissing(t *testing.T) {
 
 	r.available("vol", "n2", resources.Availability{Diskful: true})
 	same(t, "a client gets a disk", r.replicas("vol"), "n1 diskful, n2 diskful, n3 diskful")
+}
+
+func TestMakeAvailableWithADiskTakesThePortsThatAreAskedFor(t *testing.T) {
+	r := start(t, cluster.Options{Nodes: 3})
+	r.AddPool("n1", "second")
+	r.group("grp", model.Filter{Pools: []string{"second"}})
+	r.definition("vol", gib)
+	if _, err := r.Catalog.ModifyDefinition(t.Context(), "vol", catalog.DefinitionChange{Group: new("grp")}); err != nil {
+		t.Fatal(err)
+	}
+	r.available("vol", "n1", resources.Availability{Diskful: true, Ports: []int32{7100}})
+	same(t, "replicas", r.replicas("vol"), "n1 diskful")
+	if row := r.row("vol", "n1"); len(row.Ports) != 1 || row.Ports[0] != 7100 || row.Volumes[0].Pool != "second" {
+		t.Errorf("it has the ports %v and lies in %s", row.Ports, row.Volumes[0].Pool)
+	}
+	_, err := r.Resources.MakeAvailable(t.Context(), "vol", "n2", resources.Availability{Diskful: true, Ports: []int32{7100}})
+	refused(t, err, errs.NotEnough, "")
+	r.definition("other", gib)
+	_, err = r.Resources.MakeAvailable(t.Context(), "other", "n1", resources.Availability{Diskful: true, Ports: []int32{7100}})
+	refused(t, err, errs.Invalid, "resource other on node n1 cannot have the TCP port 7100", "resource vol on node n1 has it")
 }
 
 func TestMakeAvailableTakesATieBreakerIntoUse(t *testing.T) {

@@ -4,6 +4,7 @@
 package resources
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
@@ -26,33 +27,78 @@ func rangeOf(r store.Reader, property string) numberRange {
 	return numberRange{property, int32(lo), int32(hi)}
 }
 
-func (r numberRange) exhausted(object errs.Object, attr errs.Attr, what string) error {
+// free returns the lowest number of the range that next finds from a number on and that is not
+// taken by others, and how many of those it has passed over.
+func (r numberRange) free(next func(lo int32) (int32, bool), taken func(int32) bool) (n int32, foreign int, ok bool) {
+	for lo := r.lo; lo <= r.hi; lo = n + 1 {
+		if n, ok = next(lo); !ok || !taken(n) {
+			return n, foreign, ok
+		}
+		foreign++
+	}
+	return 0, foreign, false
+}
+
+func (r numberRange) exhausted(object errs.Object, attr errs.Attr, what string, foreign int) error {
+	others := ""
+	if foreign > 0 {
+		others = fmt.Sprintf(", %d of them for something else than resources", foreign)
+	}
 	return errs.New(errs.Exhausted, object, "there is no free %s", what).About(attr).
-		Because("all %d of the range %d-%d are used", r.hi-r.lo+1, r.lo, r.hi).
+		Because("all %d of the range %d-%d are used%s", r.hi-r.lo+1, r.lo, r.hi, others).
 		Fix("widen the range with the controller property %s, or delete what is not needed", r.property)
 }
 
-// freeMinor returns the lowest minor that no volume has. A volume keeps its minor until every
-// host has said that it is gone.
-func freeMinor(tx *store.Tx) (int32, error) {
+// takeMinor gives a volume its minor number when a layer needs one and it has none yet.
+func (s *Resources) takeMinor(tx *store.Tx, d schema.Definition, vd schema.VolumeDefinition) error {
+	if !model.Replicates(d.Layers) || vd.Minor != nil {
+		return nil
+	}
+	minor, err := s.freeMinor(tx)
+	if err != nil {
+		return err
+	}
+	vd.Minor = &minor
+	return schema.VolumeDefinitions.Update(tx, vd)
+}
+
+// freeMinor returns the lowest minor that no volume has, and that no host uses for something
+// else. A volume keeps its minor until every host has said that it is gone. Any node may get a
+// replica of it later, so a minor that is taken on one is not free.
+func (s *Resources) freeMinor(tx *store.Tx) (int32, error) {
 	r := rangeOf(tx, "MinorNrAutoRange")
-	n, ok := schema.Minors.Free(tx, r.lo, r.hi)
+	n, foreign, ok := r.free(func(lo int32) (int32, bool) { return schema.Minors.Free(tx, lo, r.hi) }, s.minorTaken)
 	if !ok {
-		return 0, r.exhausted(errs.VolumeDefinition, errs.Minor, "minor number")
+		return 0, r.exhausted(errs.VolumeDefinition, errs.Minor, "minor number", foreign)
 	}
 	return n, nil
 }
 
-// freePort returns the lowest TCP port that no replica on the node has. A replica keeps its
-// ports until its host has said that it is gone. A peer that still dials the port then
-// reaches nobody, or a replica of another resource or number, which refuses it.
-func freePort(tx *store.Tx, node model.NodeKey) (int32, error) {
-	r := rangeOf(tx, "TcpPortAutoRange")
-	p, ok := schema.Ports.Free(tx, schema.NodePort{Node: node, Port: r.lo}, schema.NodePort{Node: node, Port: r.hi})
-	if !ok {
-		return 0, r.exhausted(errs.Resource, errs.Port, "TCP port on node "+string(schema.NameOfNode(tx, node)))
+// minorTaken tells whether a host has said that it uses a minor for what is none of ours.
+func (s *Resources) minorTaken(minor int32) bool {
+	for key := range s.Observed.Nodes() {
+		if h, _ := s.Observed.Host(key); slices.Contains(h.TakenMinors, uint32(minor)) {
+			return true
+		}
 	}
-	return p.Port, nil
+	return false
+}
+
+// freePort returns the lowest TCP port that no replica on the node has, and that nobody else
+// listens on there. A replica keeps its ports until its host has said that it is gone. A peer
+// that still dials the port then reaches nobody, or a replica of another resource or number,
+// which refuses it.
+func (s *Resources) freePort(tx *store.Tx, node model.NodeKey) (int32, error) {
+	r := rangeOf(tx, "TcpPortAutoRange")
+	host, _ := s.Observed.Host(node)
+	p, foreign, ok := r.free(func(lo int32) (int32, bool) {
+		p, ok := schema.Ports.Free(tx, schema.NodePort{Node: node, Port: lo}, schema.NodePort{Node: node, Port: r.hi})
+		return p.Port, ok
+	}, func(port int32) bool { return slices.Contains(host.TakenPorts, uint32(port)) })
+	if !ok {
+		return 0, r.exhausted(errs.Resource, errs.Port, "TCP port on node "+string(schema.NameOfNode(tx, node)), foreign)
+	}
+	return p, nil
 }
 
 // highestNodeID is fixed: DRBD 9 numbers the replicas of a resource from 0 to 31 (DRBD manual).

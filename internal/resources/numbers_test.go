@@ -4,8 +4,12 @@
 package resources_test
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"testing"
 
+	"github.com/holdfast-storage/holdfast/internal/agent/fakeagent"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/observed"
@@ -90,4 +94,58 @@ func TestThereAreNoMoreReplicasThanDRBDHasNodeIDs(t *testing.T) {
 	}
 	_, err := r.autoplace("vol", count(33))
 	refused(t, err, errs.Exhausted, "resource vol has no free node id", "it has 32 replicas")
+}
+
+// taken is a host that has numbers in use for something else.
+type taken struct{ ports, minors []uint32 }
+
+func (k taken) Watch(ctx context.Context, changed func(ports, minors []uint32)) {
+	changed(k.ports, k.minors)
+	<-ctx.Done()
+}
+
+// crowded starts a cluster whose hosts have told what numbers they use.
+func crowded(t *testing.T, hosts map[string]taken) *rig {
+	t.Helper()
+	r := start(t, cluster.Options{Nodes: len(hosts), Agent: func(a *fakeagent.Agent) { a.Numbers = hosts[a.Node] }})
+	r.Until(func() bool {
+		for node := range hosts {
+			if _, told := r.Observed.Host(model.NodeKey(node)); !told {
+				return false
+			}
+		}
+		return true
+	})
+	return r
+}
+
+func TestNumbersThatHostsUseForSomethingElseArePassedOver(t *testing.T) {
+	r := crowded(t, map[string]taken{
+		"n1": {ports: []uint32{7000, 7002}, minors: []uint32{1000}},
+		"n2": {ports: []uint32{22, 7000}, minors: []uint32{1001, 1003}},
+	})
+	for i, want := range []struct {
+		minor, port1, port2 int32
+	}{{1002, 7001, 7001}, {1004, 7003, 7002}, {1005, 7004, 7003}} {
+		name := fmt.Sprintf("vol-%d", i)
+		r.definition(name, mib)
+		r.create(name, on("n1", "n2")...)
+		vd := slices.Collect(schema.VolumesOf(r.Store.Snapshot(), model.DefinitionName(name).Key()))[0]
+		if got := [3]int32{*vd.Minor, r.row(name, "n1").Ports[0], r.row(name, "n2").Ports[0]}; got != [3]int32{want.minor, want.port1, want.port2} {
+			t.Errorf("%s has the minor and ports %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestARangeThatOthersHaveUsedUpSaysSo(t *testing.T) {
+	r := crowded(t, map[string]taken{"n1": {ports: []uint32{7001, 7002}, minors: []uint32{5, 6, 7}}})
+	r.settings(map[string]string{"TcpPortAutoRange": "7000-7002", "MinorNrAutoRange": "5-7"})
+	r.definition("vol", mib)
+	_, err := r.Resources.Create(t.Context(), "vol", on("n1"))
+	refused(t, err, errs.Exhausted, "there is no free minor number", "all 3 of the range 5-7 are used, 3 of them for something else", "MinorNrAutoRange")
+	r.settings(map[string]string{"MinorNrAutoRange": "5-9"})
+	r.create("vol", on("n1")...)
+	r.definition("next", mib)
+	_, err = r.Resources.Create(t.Context(), "next", on("n1"))
+	refused(t, err, errs.Exhausted, "there is no free TCP port on node n1", "all 3 of the range 7000-7002 are used, 2 of them for something else")
 }

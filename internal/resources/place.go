@@ -43,7 +43,7 @@ type placing struct {
 // it is the same on another state, the plan is right there too, if its picks still fit.
 type basis struct {
 	settings store.Revision
-	rules    []store.Revision // of the nodes that replicas lie on or were put on
+	rules    []store.Revision // of the nodes that replicas lie on or were put on, of their pools and of what those inherit from
 	existing []placer.Existing
 	promised []int64 // in the picked pools
 }
@@ -59,7 +59,7 @@ func (p *placing) basisOf(r store.Reader) basis {
 	}
 	for _, pick := range p.plan.Picks {
 		id := model.PoolID{Node: pick.Node, Pool: pick.Pool}
-		b.rules = append(b.rules, schema.Nodes.Revision(r, pick.Node), schema.Pools.Revision(r, id))
+		b.rules = append(b.rules, schema.Nodes.Revision(r, pick.Node), schema.Pools.Revision(r, id), schema.PoolDefinitions.Revision(r, pick.Pool))
 		b.promised = append(b.promised, schema.Promised.Of(r, id))
 	}
 	return b

@@ -100,7 +100,7 @@ func (c *creating) refurnish(tx *store.Tx, d schema.Definition, row *schema.Reso
 			more = append(more, promise-row.Volumes[i].Size)
 			row.Volumes[i].Size = promise
 		}
-		if err := takeMinor(tx, d, vd); err != nil {
+		if err := c.takeMinor(tx, d, vd); err != nil {
 			return err
 		}
 	}

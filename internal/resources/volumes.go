@@ -77,7 +77,7 @@ func (s *Resources) extend(tx *store.Tx, d schema.Definition, vd *schema.VolumeD
 			}
 			v.Size = s.promise(model.PoolID{Node: r.Node, Pool: v.Pool}, vd.Size)
 		}
-		if err := takeMinor(tx, d, *vd); err != nil {
+		if err := s.takeMinor(tx, d, *vd); err != nil {
 			return nil, err
 		}
 		*vd, _ = schema.VolumeDefinitions.Get(tx, model.VolumeDefinitionID{Definition: vd.Definition, Number: vd.Number})
