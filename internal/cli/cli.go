@@ -107,6 +107,7 @@ func AddTo(root *cobra.Command, env Env) {
 	root.SetOut(a.env.Stdout)
 	root.SetErr(a.env.Stderr)
 	root.AddCommand(a.commands()...)
+	root.AddCommand(helpTopics()...)
 }
 
 // commands returns the groups of client commands. A new command is one line here, or one in its group.
@@ -141,8 +142,12 @@ func (a *app) commands() []*cobra.Command {
 // below root, too: an error of theirs is printed, and ends in [ExitUnknown] unless they return one from [WithExit].
 func Run(ctx context.Context, root *cobra.Command, env Env, args []string) int {
 	a := &app{env: env.withDefaults()}
+	arrange(root)
 	err := a.takeDefaults(root, args)
 	cmd := root
+	if isCompletion(args) {
+		a.addCompletions(root, root)
+	}
 	if err == nil {
 		cmd, args, err = rewrite(root, args)
 	}

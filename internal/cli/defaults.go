@@ -38,7 +38,7 @@ func (a *app) takeDefaults(root *cobra.Command, args []string) error {
 			return nil
 		}
 	}
-	if a.globals.disableConfig {
+	if off := root.PersistentFlags().Lookup("disable-config"); off == nil || off.Value.String() == "true" {
 		return nil
 	}
 	path, settings := a.clientConfig()

@@ -36,7 +36,7 @@ func (a *app) drbdOptions(scope props.Scope, o owner) *cobra.Command {
 			flag = "disk-" + flag // The plain name is that of the peer device, as in LINSTOR.
 		}
 		keys[flag] = info.Key
-		cmd.Flags().String(flag, "", info.Text+" "+info.Allowed())
+		cmd.Flags().String(flag, "", strings.TrimSuffix(info.Text, ".")+": "+info.Allowed())
 		cmd.Flags().Bool("unset-"+flag, false, "")
 		_ = cmd.Flags().MarkHidden("unset-" + flag) // It was declared in the line before.
 	}

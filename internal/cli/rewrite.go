@@ -21,8 +21,8 @@ type greedy interface {
 // rewrite brings arguments from LINSTOR's grammar into cobra's: short forms of global flags become long ones, and what
 // follows a greedy flag is tied to it. It returns the command that is meant; on an error that is the last one understood.
 func rewrite(root *cobra.Command, args []string) (*cobra.Command, []string, error) {
-	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
-		return root, args, nil
+	if isCompletion(args) {
+		return root, completable(root, args), nil
 	}
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -30,6 +30,9 @@ func rewrite(root *cobra.Command, args []string) (*cobra.Command, []string, erro
 	cmd, rest, err := root.Find(args)
 	if err != nil {
 		return root, nil, unknownCommand(root, args)
+	}
+	if cmd.IsAdditionalHelpTopicCommand() {
+		return cmd, append([]string{"help"}, strings.Fields(cmd.CommandPath())[1:]...), nil
 	}
 	if cmd == root || cmd.DisableFlagParsing || isBuiltIn(cmd) {
 		return cmd, args, nil
@@ -65,13 +68,7 @@ func isHelp(arg string) bool { return arg == "-h" || arg == "--help" }
 func unknownCommand(root *cobra.Command, args []string) error {
 	i := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") && child(root, arg) == nil })
 	word := args[max(i, 0)]
-	var names []string
-	for _, c := range root.Commands() {
-		if c.IsAvailableCommand() {
-			names = append(append(names, c.Name()), c.Aliases...)
-		}
-	}
-	if meant := nearest(word, names); meant != "" {
+	if meant := nearest(word, commandNames(root)); meant != "" {
 		return usagef("unknown command %q; did you mean %s?", word, meant)
 	}
 	return usagef("unknown command %q; '%s --help' lists all", word, root.CommandPath())
@@ -87,7 +84,7 @@ func missingCommand(group *cobra.Command, rest []string) error {
 	}
 	known := strings.Join(names, ", ")
 	for _, arg := range rest {
-		if meant := nearest(arg, names); meant != "" && !strings.HasPrefix(arg, "-") {
+		if meant := nearest(arg, commandNames(group)); meant != "" && !strings.HasPrefix(arg, "-") {
 			return usagef("%s has no command %q; did you mean %s?", group.CommandPath(), arg, meant)
 		}
 		if !strings.HasPrefix(arg, "-") {
