@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-storage/holdfast/internal/agent"
 	"github.com/holdfast-storage/holdfast/internal/agent/device"
+	"github.com/holdfast-storage/holdfast/internal/agent/numbers"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/file"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/freeze"
@@ -94,6 +95,7 @@ func runAgent(ctx context.Context, c config.Agent, dial dialer, log telemetry.Lo
 		Host:      machine,
 		Holds:     mounted.holds(),
 		Devices:   &device.Service{Finder: device.Finder{Run: runner}},
+		Numbers:   &numbers.Watcher{},
 		Providers: []model.Provider{model.Diskless, model.File, model.FileThin},
 		Layers:    []model.Layer{model.Storage},
 		UnsupportedProviders: map[model.Provider]string{
