@@ -5,24 +5,27 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/kv"
 )
 
-// metaKey is the stored key of the store's own row, {"format":1,"revision":42}. No collection's key is like it.
+// metaKey is the stored key of the store's own row, {"format":1,"revision":42,"generation":1,"program":"1.0"}. No collection's key is
+// like it. Loading, a map that has PartialKey is refused: whoever fills a map in several steps puts that row first and removes it last.
 const (
 	metaKey    = "@store"
 	metaFormat = 1
+	PartialKey = "@partial"
 )
 
 type meta struct {
 	Format   int      `json:"format"`
 	Revision Revision `json:"revision"`
+	Origin
 }
 
 // commits is the committer: it merges what is queued into one engine commit after the other, until the store is closed and the
@@ -134,7 +137,7 @@ func (s *Store) commit(ctx context.Context, queued []*update) {
 		return
 	}
 	last := g.updates[len(g.updates)-1]
-	g.batch.Put = append(g.batch.Put, metaEntry(last.state.revision))
+	g.batch.Put = append(g.batch.Put, metaEntry(last.state))
 	began := time.Now()
 	_, err := s.engine.Append(ctx, s.term, g.batch)
 	s.count.appending.Add(int64(time.Since(began)))
@@ -157,8 +160,12 @@ func (s *Store) commit(ctx context.Context, queued []*update) {
 	}
 }
 
-func metaEntry(r Revision) kv.Entry {
-	return kv.Entry{Key: metaKey, Value: []byte(`{"format":` + strconv.Itoa(metaFormat) + `,"revision":` + strconv.FormatUint(uint64(r), 10) + `}`)}
+func metaEntry(st *state) kv.Entry {
+	text, err := json.Marshal(meta{Format: metaFormat, Revision: st.revision, Origin: st.origin})
+	if err != nil {
+		panic(fmt.Sprintf("store: the own row cannot be encoded: %v", err)) // numbers and a string always can
+	}
+	return kv.Entry{Key: metaKey, Value: text}
 }
 
 // failed fails the whole queue: its first n updates with err, the others because they were built on those. The head returns to the
@@ -174,8 +181,7 @@ func (s *Store) failed(n int, err error) {
 	case errors.As(err, &unfit), errors.As(err, &unfitRow):
 		// The engine is not to blame.
 	case errors.Is(err, kv.ErrFenced):
-		s.refuse = fmt.Errorf("update refused: %w", kv.ErrFenced)
-		close(s.fenced)
+		s.deposed()
 	case errors.Is(err, kv.ErrClosed):
 		s.refuse = fmt.Errorf("update refused: %w", kv.ErrClosed)
 	case errors.Is(err, kv.ErrUnknown):
@@ -191,6 +197,14 @@ func (s *Store) failed(n int, err error) {
 		}
 		close(u.done)
 	}
+}
+
+// deposed notes that another owner has the map. The caller holds the lock.
+func (s *Store) deposed() {
+	if !errors.Is(s.refuse, kv.ErrFenced) {
+		close(s.fenced)
+	}
+	s.refuse = fmt.Errorf("update refused: %w", kv.ErrFenced)
 }
 
 // recoverable reports whether the store is in a fault that it can get out of.
@@ -217,6 +231,12 @@ func (s *Store) recover(ctx context.Context) {
 		s.mu.Unlock()
 	case errors.Is(refuse, ErrUnavailable):
 		loaded, err := s.load(ctx)
+		if errors.Is(err, kv.ErrFenced) {
+			s.mu.Lock()
+			s.deposed()
+			s.mu.Unlock()
+			return
+		}
 		if err != nil {
 			return
 		}

@@ -77,18 +77,49 @@ func (s *Store) load(ctx context.Context) (*state, error) {
 	if err != nil {
 		return nil, fmt.Errorf("take the database: %w", err)
 	}
-	b := newLoader(s.layout, s.settings.paranoid)
-	_, entries := s.engine.Load(ctx)
-	for e, err := range entries {
-		if err != nil {
-			return nil, fmt.Errorf("load the database: %w", err)
-		}
-		if err := b.take(e); err != nil {
-			return nil, fmt.Errorf("load the database: %w", err)
-		}
+	loaded, _, err := s.read(ctx)
+	if err != nil {
+		return nil, err
 	}
 	s.term = term
-	return b.finish(), nil
+	return loaded, nil
+}
+
+// readTries bounds how often a map is read again because its history was compacted on the way.
+const readTries = 5
+
+// read builds the state that is stored in the map, and says at which revision of the engine.
+func (s *Store) read(ctx context.Context) (*state, kv.Revision, error) {
+	var loaded *state
+	var at kv.Revision
+	var err error
+	for range readTries {
+		loaded, at, err = s.readOnce(ctx)
+		if !errors.Is(err, kv.ErrCompacted) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("load the database: %w", err)
+	}
+	return loaded, at, nil
+}
+
+func (s *Store) readOnce(ctx context.Context) (*state, kv.Revision, error) {
+	b := newLoader(s.layout, s.settings.paranoid)
+	at, entries := s.engine.Load(ctx)
+	for e, err := range entries {
+		if err == nil {
+			err = b.take(e)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+	if err := s.settings.suits(b.state.origin); err != nil {
+		return nil, 0, err
+	}
+	return b.finish(), at, nil
 }
 
 // loader builds a state from stored entries.
@@ -126,8 +157,11 @@ func (b *loader) take(e kv.Entry) error {
 		if m.Format != metaFormat {
 			return fmt.Errorf("it has format %d, this program knows %d", m.Format, metaFormat)
 		}
-		b.state.revision, b.known = m.Revision, true
+		b.state.revision, b.state.origin, b.known = m.Revision, m.Origin, true
 		return nil
+	}
+	if e.Key == PartialKey {
+		return fmt.Errorf("it is incomplete: %s was not finished; do it again", e.Value)
 	}
 	name, key, ok := strings.Cut(e.Key, "/")
 	at, known := b.state.layout.name[name]

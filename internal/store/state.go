@@ -196,6 +196,7 @@ func (t *table) free(def *indexDefinition, head string, first, last uint64) (uin
 type state struct {
 	layout   *layout
 	revision Revision
+	origin   Origin
 	tables   []*table
 	aside    map[string]Aside // by stored key
 }

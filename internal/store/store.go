@@ -38,6 +38,8 @@ type Store struct {
 	cancel context.CancelFunc // ends the committer's calls of the engine
 	ended  chan struct{}      // the committer has ended
 	log    *history
+
+	follower *follower // nil: the store owns the map
 }
 
 // update is one update on its way to durability.
@@ -59,6 +61,7 @@ type settings struct {
 	paranoid bool
 	history  int
 	retry    time.Duration
+	origin   *Origin // nil: whatever the database says
 }
 
 // Setting changes how a store is opened.
@@ -80,6 +83,23 @@ const maxQueue = 16384
 // Open takes the engine's map and loads it. The collections must include the parents and children of each of them. Stored rows that
 // cannot be used are set aside, see [Store.SetAside]. When Open succeeds, Close closes the engine too.
 func Open(ctx context.Context, engine kv.Engine, collections []Registered, opts ...Setting) (*Store, error) {
+	s, err := prepare(engine, collections, opts)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := s.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.begin(loaded)
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.cancel = cancel
+	go s.commits(background)
+	return s, nil
+}
+
+// prepare makes a store that shows nothing yet.
+func prepare(engine kv.Engine, collections []Registered, opts []Setting) (*Store, error) {
 	l, err := arrange(collections)
 	if err != nil {
 		return nil, err
@@ -95,17 +115,14 @@ func Open(ctx context.Context, engine kv.Engine, collections []Registered, opts 
 	for _, o := range opts {
 		o(&s.settings)
 	}
-	loaded, err := s.load(ctx)
-	if err != nil {
-		return nil, err
-	}
+	return s, nil
+}
+
+// begin makes a state the first one.
+func (s *Store) begin(loaded *state) {
 	s.head = loaded
 	s.durable.Store(s.view(loaded))
 	s.log = newHistory(loaded.revision, s.settings.history)
-	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s.cancel = cancel
-	go s.commits(background)
-	return s, nil
 }
 
 func (s *Store) view(st *state) *View { return &View{state: st, paranoid: s.settings.paranoid} }
@@ -128,7 +145,7 @@ func (s *Store) Snapshot() *View { return s.durable.Load() }
 //
 //   - [ErrUnknown]: the update is durable or not, whole; the engine could not tell, or ctx ended while Update waited. In the second
 //     case the commit goes on.
-//   - [ErrFenced], [ErrUnavailable], [ErrBusy], [ErrClosed], a [*LimitError]: the update was not made.
+//   - [ErrFenced], [ErrStandby], [ErrUnavailable], [ErrBusy], [ErrClosed], a [*LimitError]: the update was not made.
 //   - [ErrAborted]: an update that this one built on was not made, so neither was this one.
 //   - any other error of the engine, such as [ErrFull]: the update was not made.
 func (s *Store) Update(ctx context.Context, fn func(*Tx) error) (Revision, error) {
@@ -182,7 +199,7 @@ func (s *Store) stage(fn func(*Tx) error) (*update, read, error) {
 		s.count.refused.Add(1)
 		return nil, seen, err
 	}
-	if len(writes) == 0 && len(tx.discards) == 0 {
+	if len(writes) == 0 && len(tx.discards) == 0 && !tx.marked {
 		return nil, seen, nil
 	}
 	after := tx.state
@@ -286,7 +303,14 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	again := s.closed
 	s.closed = true
+	f := s.follower
 	s.mu.Unlock()
+	if f != nil {
+		f.cancel()
+		<-f.ended
+		s.log.close()
+		return s.engine.Close()
+	}
 	select {
 	case s.wake <- struct{}{}:
 	default:

@@ -17,6 +17,7 @@ type Tx struct {
 	writes   []*write
 	byKey    map[place]*write
 	discards []string // stored keys of rows set aside
+	marked   bool     // it has an effect even without writes
 	paranoid bool
 	handed   []handed
 	over     bool
