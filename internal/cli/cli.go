@@ -130,6 +130,7 @@ func (a *app) commands() []*cobra.Command {
 		a.resourceDefinition(),
 		a.resourceGroup(),
 		a.spaceReporting(),
+		a.status(),
 		a.storagePool(),
 		a.storagePoolDefinition(),
 		a.volume(),

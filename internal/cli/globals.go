@@ -127,10 +127,13 @@ func (a *app) addresses() []string {
 
 // connect returns a client of the controllers. Trace, unless nil, sees each answer.
 func (a *app) connect(trace func(client.Exchange), more ...client.Option) (*client.Client, error) {
+	return a.connectTo(a.addresses(), trace, more...)
+}
+
+func (a *app) connectTo(addresses []string, trace func(client.Exchange), more ...client.Option) (*client.Client, error) {
 	if a.globals.timeout <= 0 {
 		return nil, usagef("timeout %d: want a positive number of seconds", a.globals.timeout)
 	}
-	addresses := a.addresses()
 	options := []client.Option{
 		client.WithTimeout(time.Duration(a.globals.timeout) * time.Second),
 		client.WithUserAgent("holdfast"),
