@@ -149,15 +149,20 @@ func assignedAllocated(space *Space, before, after map[pool.ID]int64) (sum int64
 type content struct {
 	volumes   map[pool.ID]int64
 	snapshots map[pool.SnapshotID]struct{}
+	loans     map[pool.ID]struct{} // that any pool may make for a time, to copy from
 }
 
 // contentOf returns what is assigned to a pool. The caller holds a.mu.
 func (a *agent) contentOf(k model.PoolKey) content {
-	c := content{volumes: map[pool.ID]int64{}, snapshots: map[pool.SnapshotID]struct{}{}}
+	c := content{volumes: map[pool.ID]int64{}, snapshots: map[pool.SnapshotID]struct{}{}, loans: map[pool.ID]struct{}{}}
 	for _, r := range a.set.resources {
 		for _, v := range r.GetVolumes() {
+			id := pool.ID{Resource: r.GetName(), Volume: int(v.GetNumber())}.Fold()
 			if poolKey(v.GetPool()) == k {
-				c.volumes[pool.ID{Resource: r.GetName(), Volume: int(v.GetNumber())}.Fold()] = v.GetSize()
+				c.volumes[id] = v.GetSize()
+			}
+			if v.GetSource() != nil {
+				c.loans[id] = struct{}{}
 			}
 		}
 		for _, s := range r.GetSnapshots() {
@@ -179,7 +184,8 @@ func unknown(space *Space, sets ...content) []string {
 	for _, v := range space.Volumes {
 		known := slices.ContainsFunc(sets, func(set content) bool {
 			_, in := set.volumes[v.ID.Fold()]
-			return in
+			_, lent := set.loans[v.ID.Fold()]
+			return in || lent && v.New
 		})
 		if !known && len(names) < most {
 			names = append(names, clip(v.ID.Name()))

@@ -57,8 +57,9 @@ func (r reader) resource(a *agentpb.Resource, set *assigned) (Want, error) {
 			return Want{}, err
 		}
 		vw.Existing = !set.confirmed || set.madeIn(name.Key(), v)
-		if v.GetSource() != nil && !vw.Existing && !vw.Destroy && !w.Destroy {
-			if vw.Source, err = r.source(v.GetSource(), set); err != nil {
+		if v.GetSource() != nil && !vw.Existing {
+			// What goes needs no source; it is named for what a copy may have left there.
+			if vw.Source, err = r.source(v.GetSource(), set); err != nil && !vw.Destroy && !w.Destroy {
 				return Want{}, err
 			}
 		}

@@ -22,6 +22,9 @@ func (p planner) work() task {
 		t.text = p.cloneText()
 		from, size := p.want.Source.id(), p.want.Size
 		t.do = func(ctx context.Context, progress pool.Progress) error {
+			if p.want.elsewhere() {
+				return p.s.transfer(ctx, p.have.source, d, p.id, size, from, progress)
+			}
 			return clone(ctx, d, p.id, size, from, progress)
 		}
 	case p.want.RollBack != nil && p.have.finished() && v.RolledBack != p.want.RollBack.Token:
@@ -44,8 +47,16 @@ func (p planner) cloneText() string {
 	return fmt.Sprintf("clone snapshot %s to volume %s in pool %s", from, p.id, p.want.Pool)
 }
 
-// clone makes a finished volume. While a volume is copied, its writers are held back where that can be done.
+// clone makes a finished volume.
 func clone(ctx context.Context, d pool.Driver, id pool.ID, size int64, from pool.SnapshotID, progress pool.Progress) error {
+	if err := cloneHeld(ctx, d, id, size, from, progress); err != nil {
+		return err
+	}
+	return d.Finish(ctx, id)
+}
+
+// cloneHeld makes a NEW volume. While a volume is copied, its writers are held back where that can be done.
+func cloneHeld(ctx context.Context, d pool.Driver, id pool.ID, size int64, from pool.SnapshotID, progress pool.Progress) error {
 	resume := func() error { return nil }
 	if suspender, ok := d.(pool.Suspender); ok && from.Snapshot == "" {
 		held, err := suspender.Suspend(ctx, []pool.ID{from.Of()}, suspendLimit)
@@ -61,10 +72,7 @@ func clone(ctx context.Context, d pool.Driver, id pool.ID, size int64, from pool
 	if resumeErr := resume(); err == nil {
 		err = resumeErr
 	}
-	if err != nil {
-		return err
-	}
-	return d.Finish(ctx, id)
+	return err
 }
 
 // background returns the step that begins a task and waits for it for a while. If such a job has failed, the step tells why, and the next one tries again.

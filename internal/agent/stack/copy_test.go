@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,11 +18,17 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/freeze"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/pooltest"
 	"github.com/holdfast-storage/holdfast/internal/agent/stack"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == freeze.HelperName {
+		os.Exit(freeze.HelperMain(os.Args[2:]))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patient waits for all work.
 var patient = stack.Patience(time.Hour)

@@ -17,6 +17,9 @@
 //   - A volume never shrinks.
 //   - A snapshot of a replica is of one moment in all of its volumes, or it is none: writers are held back while it is taken, and that they were is looked
 //     at, not believed. One of which a part is missing was never told of, so it is taken anew as a whole.
+//   - A volume whose source lies in another pool is copied from a clone that its source's pool makes for that time. Nobody is told of that clone.
+//   - A filesystem that is mounted from a volume grows with it when the wish says so, in whatever namespace it is mounted.
+//   - What is wanted of one snapshot fails alone.
 //   - A roll-back is done once: it has a token, which the volume keeps. It is done on all volumes that are to be rolled back, or on none, if one is in use.
 //
 // Copies may take hours. They go on in the background, a few at once in each pool, and a wish that does not want one any more breaks it off. Nothing of them is kept

@@ -51,7 +51,7 @@ func Plan(d pool.Driver, w Want, there []There) ([]string, error) {
 			h.snapshots = append(h.snapshots, f)
 			continue
 		}
-		f := found{driver: d, holders: t.Holders, job: job}
+		f := found{driver: d, source: d, holders: t.Holders, job: job}
 		if t.Volume != nil {
 			f.exists, f.volume = true, *t.Volume
 		}

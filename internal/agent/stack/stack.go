@@ -43,7 +43,9 @@ const (
 
 // New returns a Stack over pools that makes filesystems by runner.
 func New(pools Pools, runner command.Runner, options ...Option) *Stack {
-	s := &storage{pools: pools, runner: runner, jobs: newJobs(), patience: DefaultPatience}
+	s := &storage{
+		pools: pools, runner: runner, jobs: newJobs(), patience: DefaultPatience, copyDevice: copyDevice, growFilesystem: growMounted,
+	}
 	s.jobs.perPool = DefaultCopies
 	for _, o := range options {
 		o(s)

@@ -4,6 +4,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,10 @@ type storage struct {
 	runner   command.Runner
 	jobs     *jobs
 	patience time.Duration // How long a step waits for work that then goes on in the background.
+
+	copyDevice     func(ctx context.Context, from, to pool.Device, progress pool.Progress) error
+	growFilesystem func(ctx context.Context, d pool.Device, holders []pool.Holder) error
+	stretched      stretched
 }
 
 var _ Layer[Want, have] = (*storage)(nil)
@@ -34,6 +39,8 @@ type have struct {
 // found is what is there of one volume of a wish.
 type found struct {
 	driver  pool.Driver
+	source  pool.Driver // Of the pool that its source lies in; nil when it has none, or does not need it any more.
+	loan    bool        // There is a NEW volume of its name in that pool, when it is another one.
 	exists  bool
 	volume  pool.Volume   // Zero when it does not exist.
 	holders []pool.Holder // Nobody when the pool cannot tell; it then refuses by itself to take down what is used.
@@ -88,6 +95,9 @@ func (s *storage) observe(ctx context.Context, w Want, v VolumeWant, lists map[s
 		}
 		state.volume, state.exists = lists[v.Pool][id.Fold()]
 	}
+	if err == nil && v.Source != nil && (w.Destroy || v.Destroy || !state.finished()) {
+		err = s.observeSource(ctx, id, v, &state)
+	}
 	if err != nil || !state.exists {
 		return state, err
 	}
@@ -99,6 +109,21 @@ func (s *storage) observe(ctx context.Context, w Want, v VolumeWant, lists map[s
 		state.holders, state.unknown = holders(ctx, driver, id, false)
 	}
 	return state, nil
+}
+
+// observeSource looks for what a volume is made from.
+func (s *storage) observeSource(ctx context.Context, id pool.ID, v VolumeWant, state *found) error {
+	state.source = state.driver
+	if !v.elsewhere() {
+		return nil
+	}
+	var err error
+	if state.source, err = s.pools.Driver(v.Source.Pool, v.Source.Provider); err != nil {
+		return err
+	}
+	loan, ok, err := pool.Find(ctx, state.source, id)
+	state.loan = ok && loan.New
+	return err
 }
 
 func list(ctx context.Context, d pool.Driver) (map[pool.ID]pool.Volume, error) {
@@ -140,6 +165,7 @@ type plan struct {
 	cancelling []Step
 	dropping   []Step // Snapshots that are to go, first: they make room.
 	making     []Step
+	stretching []Step // Filesystems, each apart.
 	closing    []Step
 	removing   []Step
 	rolling    []Step
@@ -182,7 +208,7 @@ func (s *storage) Plan(w Want, h have) ([]Step, error) {
 	for i, sw := range w.Snapshots {
 		s.planSnapshot(w, sw, h, h.snapshots[i], &out)
 	}
-	return slices.Concat(out.cancelling, out.dropping, out.making, out.closing, out.removing, out.rolling, out.taking, out.refusing), nil
+	return slices.Concat(out.cancelling, out.dropping, out.making, out.stretching, out.closing, out.removing, out.rolling, out.taking, out.refusing), nil
 }
 
 // planner plans for one volume.
@@ -206,6 +232,11 @@ func (p planner) step(verb, detail string, do func(context.Context, pool.ID) err
 // destroy plans the end of a volume.
 func (p planner) destroy() {
 	p.s.drop(p.have.job, "", p.out)
+	if p.have.loan { // What is left of a copy that was broken off.
+		p.out.removing = append(p.out.removing, p.step("drop the loan for", "", func(ctx context.Context, id pool.ID) error {
+			return dropLoan(ctx, p.have.source, id)
+		}))
+	}
 	switch {
 	case !p.have.exists:
 	case len(p.have.holders) > 0:
@@ -244,6 +275,7 @@ func (p planner) make() (used, err error) {
 	if v.Device.Path == "" || v.Device.Size < v.Size {
 		p.out.making = append(p.out.making, p.open())
 	}
+	p.stretch()
 	return nil, nil
 }
 
@@ -275,8 +307,8 @@ func (p planner) open() Step {
 // create plans to make a volume that is not there, or NEW.
 func (p planner) create(work task) error {
 	if p.want.Source != nil {
-		if _, ok := p.have.driver.(pool.Cloner); !ok {
-			return &UnsupportedError{Pool: p.want.Pool, What: "make clones"}
+		if _, ok := p.have.source.(pool.Cloner); !ok {
+			return &UnsupportedError{Pool: cmp.Or(p.want.Source.Pool, p.want.Pool), What: "make clones"}
 		}
 		p.out.rolling = append(p.out.rolling, p.s.background(work, p.have.job)) // With what else takes long. It is opened when it is there.
 		return nil

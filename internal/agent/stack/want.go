@@ -48,6 +48,11 @@ func (s Source) id() pool.SnapshotID {
 	return pool.SnapshotID{Resource: s.Resource, Volume: s.Volume, Snapshot: s.Snapshot}
 }
 
+// elsewhere tells whether the volume is made from what lies in another pool.
+func (v VolumeWant) elsewhere() bool {
+	return v.Source != nil && v.Source.Pool != "" && !strings.EqualFold(v.Source.Pool, v.Pool)
+}
+
 // RollBack is the wish to give a volume the content of one of its snapshots.
 type RollBack struct {
 	Snapshot string

@@ -73,7 +73,7 @@ func guard(req guardRequest, signals <-chan os.Signal) error {
 		return fmt.Errorf("connect to the agent: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
-	root, fstype, err := open(req.Device, req.Mounts)
+	root, fstype, err := Open(req.Device, req.Mounts)
 	if err != nil {
 		return errors.Join(err, send(conn, message{Kind: failed, Why: err.Error()}, -1))
 	}

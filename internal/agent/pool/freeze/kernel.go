@@ -33,9 +33,9 @@ func freeze(root *os.File) error {
 // thaw lets writes go on. EINVAL: they are not stopped.
 func thaw(root *os.File) error { return unix.IoctlSetInt(int(root.Fd()), fiThaw, 0) }
 
-// open opens the filesystem on a device by the first of mounts that leads to it, and returns its type too. Those that this process sees come first: the
+// Open opens the filesystem on a device by the first of mounts that leads to it, and returns its type too. Those that this process sees come first: the
 // root of others may be closed to it. It may hang: another filesystem may lie on the way.
-func open(device uint64, mounts []Mount) (*os.File, string, error) {
+func Open(device uint64, mounts []Mount) (*os.File, string, error) {
 	own, err := ownMounts(device)
 	if err != nil {
 		return nil, "", err

@@ -220,7 +220,7 @@ type recoverRequest struct {
 
 // recoverDevice thaws the filesystem on a device, if it is frozen.
 func recoverDevice(req recoverRequest) error {
-	root, _, err := open(req.Device, req.Mounts)
+	root, _, err := Open(req.Device, req.Mounts)
 	if err != nil {
 		if root, err = openUnseen(req, err); root == nil {
 			return err
