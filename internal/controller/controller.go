@@ -39,7 +39,9 @@ import (
 
 // Config is what a controller is made of.
 type Config struct {
-	Engine  kv.Engine // owned by the controller from New on
+	Engine  kv.Engine    // owned by the controller from New on
+	Store   *store.Store // in place of Engine: a store on it that takes updates already
+	Backups Backups      // made before an upgrade and from time to time; nil: none are
 	Build   rest.Build
 	Setup   rest.Setup
 	Log     *slog.Logger
@@ -74,6 +76,15 @@ type Controller struct {
 
 	log           *slog.Logger
 	connectionAge time.Duration
+	backups       Backups
+}
+
+// Backups makes backups of the database.
+type Backups interface {
+	// Make makes a backup now and returns where it is. The reason becomes a part of its name.
+	Make(ctx context.Context, reason string) (path string, err error)
+	// Run makes backups from time to time, and removes old ones, until ctx ends.
+	Run(ctx context.Context)
 }
 
 // New opens the store and makes the rows that every cluster has. Rows that cannot be used do
@@ -82,17 +93,20 @@ func New(ctx context.Context, c Config) (*Controller, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	st, err := store.Open(ctx, c.Engine, schema.Collections(), c.StoreSettings...)
+	st, err := c.open(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("open the database: %w", err)
+		return nil, err
 	}
 	for _, a := range st.SetAside() {
 		c.Log.Error("a row cannot be used and was set aside", "collection", a.Collection, "key", a.Key, "reason", a.Reason)
 	}
+	if err := c.upgrade(ctx, st); err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
 	if err := schema.Bootstrap(ctx, st, uuid.NewString()); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the database: %w", err), st.Close())
 	}
-	k := &Controller{Store: st, Observed: observed.New(time.Now), log: c.Log, connectionAge: cmp.Or(c.ConnectionAge, time.Hour)}
+	k := &Controller{Store: st, Observed: observed.New(time.Now), log: c.Log, connectionAge: cmp.Or(c.ConnectionAge, time.Hour), backups: c.Backups}
 	sessions := dispatch.Config{
 		Store: st, Observed: k.Observed, Destroyed: k.destroyed, SnapshotsDestroyed: k.snapshotsDestroyed, Heartbeat: c.Heartbeat, OfflineAfter: c.OfflineAfter, Log: c.Log,
 	}
@@ -183,21 +197,44 @@ func (k *Controller) Serve(ctx context.Context, agents, clients net.Listener) er
 	defer stopFront()
 	back, stopBack := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBack()
-	ended := make(chan error, 4)
-	run := func(part func() error) { go func() { ended <- part() }() }
-	run(func() error { return k.Dispatch.Run(back) })
-	run(func() error { return k.converge(back) })
-	run(func() error { return k.serveAgents(back, agents) })
-	run(func() error {
+	ended := make(chan error, 2)
+	go func() { ended <- k.lead(back, agents) }()
+	go func() {
 		defer stopBack()
-		return k.serveClients(front, clients)
-	})
+		ended <- serveClients(front, clients, k.REST.Handler(), k.log)
+	}()
 	var first error
 	for range cap(ended) {
 		if err := <-ended; first == nil {
 			first = err
 		}
 		stopFront()
+	}
+	return first
+}
+
+// lead runs all that only one controller may do, until ctx ends or a part of it fails.
+func (k *Controller) lead(ctx context.Context, agents net.Listener) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	parts := []func() error{
+		func() error { return k.Dispatch.Run(ctx) },
+		func() error { return k.converge(ctx) },
+		func() error { return k.serveAgents(ctx, agents) },
+	}
+	if k.backups != nil {
+		parts = append(parts, func() error { k.backups.Run(ctx); return nil })
+	}
+	ended := make(chan error, len(parts))
+	for _, part := range parts {
+		go func() { ended <- part() }()
+	}
+	var first error
+	for range parts {
+		if err := <-ended; first == nil {
+			first = err
+		}
+		stop()
 	}
 	return first
 }
@@ -238,12 +275,13 @@ func (k *Controller) serveAgents(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-func (k *Controller) serveClients(ctx context.Context, l net.Listener) error {
+// serveClients serves the API until ctx ends, and answers what is under way then.
+func serveClients(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
 	const (
 		readHeader = 10 * time.Second
 		grace      = 10 * time.Second // for requests under way when the controller stops
 	)
-	s := &http.Server{Handler: k.REST.Handler(), ReadHeaderTimeout: readHeader, ErrorLog: slog.NewLogLogger(k.log.Handler(), slog.LevelDebug)}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: readHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -251,7 +289,7 @@ func (k *Controller) serveClients(ctx context.Context, l net.Listener) error {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 		defer cancel()
 		if err := s.Shutdown(last); err != nil {
-			k.log.Warn("requests were cut off by the stop", "error", err)
+			log.Warn("requests were cut off by the stop", "error", err)
 		}
 	}()
 	err := s.Serve(l)
