@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-storage/holdfast/client"
+	"github.com/holdfast-storage/holdfast/internal/doctor"
 )
 
 // Exit codes, as the linstor client has them.
@@ -55,6 +56,8 @@ type Env struct {
 	LookupHost func(ctx context.Context, host string) ([]string, error)
 	// Poll is how often a command asks that waits for something that the API has no call to wait for. Zero: each second.
 	Poll time.Duration
+	// Host is what holdfast doctor looks at. The zero value: the host that the program runs on.
+	Host doctor.Host
 	// Location is the time zone in which times are shown. Nil: the local one.
 	Location *time.Location
 }
@@ -87,6 +90,9 @@ func (e Env) withDefaults() Env {
 	if e.LookupHost == nil {
 		e.LookupHost = net.DefaultResolver.LookupHost
 	}
+	if e.Host.Root == nil {
+		e.Host = doctor.This()
+	}
 	if e.Poll == 0 {
 		e.Poll = time.Second
 	}
@@ -117,6 +123,7 @@ func (a *app) commands() []*cobra.Command {
 		a.controller(),
 		a.encryption(),
 		a.errorReport(),
+		a.examine(),
 		a.jobs(),
 		a.keyValueStore(),
 		a.listCommands(),

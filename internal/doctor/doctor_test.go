@@ -1,0 +1,180 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/holdfast-storage/holdfast/internal/command"
+	"github.com/holdfast-storage/holdfast/internal/doctor"
+)
+
+// host is a simulated host: its files and what its programs print.
+type host struct {
+	files    map[string]string
+	programs map[string]string
+}
+
+func (h host) examine(t *testing.T) doctor.Report {
+	t.Helper()
+	root := fstest.MapFS{}
+	for name, content := range h.files {
+		root[name] = &fstest.MapFile{Data: []byte(content)}
+	}
+	run := func(_ context.Context, c command.Command) (command.Result, error) {
+		said, ok := h.programs[c.Program]
+		switch {
+		case !ok:
+			return command.Result{}, &command.Error{Kind: command.NotInstalled, Program: c.Program}
+		case said == "hangs":
+			return command.Result{}, &command.Error{Kind: command.TimedOut, Program: c.Program, Err: context.DeadlineExceeded}
+		case strings.HasPrefix(said, "!"): // It says its version and fails.
+			return command.Result{Stderr: []byte(said[1:])}, &command.Error{Kind: command.Exited, Program: c.Program, Code: 1}
+		}
+		return command.Result{Stdout: []byte(said)}, nil
+	}
+	r, err := doctor.Examine(t.Context(), doctor.Host{Root: root, Runner: command.RunnerFunc(run)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// able returns the names of the abilities that are usable.
+func able(r doctor.Report) []string {
+	var names []string
+	for _, a := range r.Abilities {
+		if a.Usable {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+func check(t *testing.T, r doctor.Report, kind doctor.Kind, name string) doctor.Check {
+	t.Helper()
+	i := slices.IndexFunc(r.Checks, func(c doctor.Check) bool { return c.Kind == kind && c.Name == name })
+	if i < 0 {
+		t.Fatalf("%s %s is not checked", kind, name)
+	}
+	return r.Checks[i]
+}
+
+const (
+	kernel   = "proc/sys/kernel/osrelease"
+	status   = "proc/self/status"
+	rootUser = "Name:\tholdfast\nUid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n"
+)
+
+func storageHost() host {
+	return host{
+		files: map[string]string{
+			kernel: "6.1.0-49-amd64\n", status: rootUser,
+			"dev/loop-control": "", "dev/mapper/control": "",
+			"sys/module/loop/refcnt": "0", "sys/module/drbd/version": "9.2.18\n",
+			"lib/modules/6.1.0-49-amd64/modules.builtin": "kernel/drivers/md/dm-mod.ko\n",
+			"lib/modules/6.1.0-49-amd64/modules.dep":     "kernel/drivers/md/dm-thin-pool.ko.xz: kernel/drivers/md/persistent-data/dm-persistent-data.ko.xz\nkernel/drivers/md/dm-crypt.ko:\n",
+		},
+		programs: map[string]string{
+			"mount": "mount from util-linux 2.38.1", "mkfs.ext4": "!mke2fs 1.47.0 (5-Feb-2023)", "resize2fs": "!resize2fs 1.47.0",
+			"lvm": "  LVM version:     2.03.16(2) (2022-05-18)\n", "thin_check": "0.9.0", "cryptsetup": "cryptsetup 2.6.1 flags: UDEV",
+			"drbdadm":   "DRBDADM_API_VERSION=2\nDRBD_KERNEL_VERSION=9.2.18\nDRBDADM_VERSION_CODE=0x092100\nDRBDADM_VERSION=9.33.0\n",
+			"drbdsetup": "DRBDADM_VERSION=9.33.0\n",
+		},
+	}
+}
+
+func TestWhatIsThereSaysWhatTheHostCanDo(t *testing.T) {
+	r := storageHost().examine(t)
+	if got := able(r); !slices.Equal(got, []string{"FILE", "LVM", "LVM_THIN", "LUKS", "DRBD", "ext4"}) {
+		t.Errorf("able to do %v", got)
+	}
+	if r.Kernel != "6.1.0-49-amd64" {
+		t.Errorf("kernel %q", r.Kernel)
+	}
+	for name, version := range map[string]string{"mkfs.ext4": "1.47.0", "lvm": "2.03.16", "drbdadm": "9.33.0", "thin_check": "0.9.0"} {
+		if c := check(t, r, doctor.Program, name); c.State != doctor.Present || c.Version != version {
+			t.Errorf("%+v", c)
+		}
+	}
+	for name, how := range map[string]string{"loop": "loaded", "dm_mod": "built in", "dm_thin_pool": "can be loaded"} {
+		if c := check(t, r, doctor.Module, name); c.State != doctor.Present || c.Detail != how {
+			t.Errorf("%+v", c)
+		}
+	}
+	if c := check(t, r, doctor.Module, "zfs"); c.State != doctor.Absent || !strings.Contains(c.Fix, "zfs-dkms") {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestWhatIsMissingIsNamedWithWhatToDo(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(host)
+		ability string
+		lacks   string
+	}{
+		{"a program", func(h host) { delete(h.programs, "cryptsetup") }, "LUKS", "program cryptsetup: absent; install the package cryptsetup-bin"},
+		{"a program that is old", func(h host) { h.programs["drbdadm"] = "DRBDADM_VERSION=8.9.10\n" }, "DRBD", "program drbdadm: too old; install version 9 or later"},
+		{"a program that hangs", func(h host) { h.programs["lvm"] = "hangs" }, "LVM", "program lvm: unknown; run it by hand: lvm version"},
+		{"a module that is old", func(h host) { h.files["sys/module/drbd/version"] = "8.4.11\n" }, "DRBD", "module drbd: too old; version 9 or later is needed"},
+		{"a module", func(h host) { delete(h.files, "sys/module/drbd/version") }, "DRBD", "module drbd: absent; install the package drbd-dkms"},
+		{"modules of this kernel", func(h host) { h.files[kernel] = "6.9.9\n" }, "LUKS", "module dm_crypt: unknown; load it: modprobe dm_crypt"},
+		{"a device", func(h host) { delete(h.files, "dev/loop-control") }, "FILE", "device /dev/loop-control: absent; load the module: modprobe loop"},
+		{"root", func(h host) { h.files[status] = "Uid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\n" }, "FILE", "right root: absent; run it as root"},
+		{"the capability", func(h host) { h.files[status] = "Uid:\t0\t0\t0\t0\nCapEff:\t00000000a80425fb\n" }, "ext4", "right CAP_SYS_ADMIN: absent;"},
+		{"proc", func(h host) { delete(h.files, status) }, "FILE", "right root: unknown"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := storageHost()
+			c.change(h)
+			r := h.examine(t)
+			i := slices.IndexFunc(r.Abilities, func(a doctor.Ability) bool { return a.Name == c.ability })
+			if a := r.Abilities[i]; a.Usable || !strings.Contains(strings.Join(a.Lacks, "\n"), c.lacks) {
+				t.Errorf("%+v", a)
+			}
+		})
+	}
+}
+
+func TestPartsOfAKernelWithoutModulesAreFound(t *testing.T) {
+	h := host{files: map[string]string{kernel: "6.18.44\n", "proc/devices": "Block devices:\n  7 loop\n253 device-mapper\n", "proc/filesystems": "nodev\tnfs\n"}}
+	r := h.examine(t)
+	for _, name := range []string{"loop", "dm_mod", "nfs"} {
+		if c := check(t, r, doctor.Module, name); c.State != doctor.Present || c.Detail != "built in" {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+func TestAnEmptyHostCanDoNothing(t *testing.T) {
+	if got := able(host{}.examine(t)); len(got) != 0 {
+		t.Errorf("able to do %v", got)
+	}
+}
+
+func TestTheEndOfTheContextEndsTheExamination(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	run := command.RunnerFunc(func(context.Context, command.Command) (command.Result, error) { return command.Result{}, nil })
+	if _, err := doctor.Examine(ctx, doctor.Host{Root: fstest.MapFS{}, Runner: run}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestThisHostCanBeExamined(t *testing.T) {
+	r, err := doctor.Examine(t.Context(), doctor.This())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/proc/self/status"); err == nil && check(t, r, doctor.Right, "root").State == doctor.Unknown {
+		t.Error("it is not known whether this is root")
+	}
+}
