@@ -29,7 +29,7 @@ var errBroken = fmt.Errorf("%w: bbolt has failed on it before", kv.ErrCorrupt)
 
 // attach gives an open and locked file to bbolt. The list of free pages is written with each commit: it is short, and without
 // it a start would read the whole file.
-func attach(path string, f *os.File) (*database, error) {
+func attach(path string, f *os.File, readOnly bool) (*database, error) {
 	d := &database{file: f}
 	err := d.guarded(func() (err error) {
 		d.bolt, err = bolt.Open(path, 0, &bolt.Options{
@@ -37,6 +37,7 @@ func attach(path string, f *os.File) (*database, error) {
 			FreelistType:    bolt.FreelistMapType,
 			InitialMmapSize: mapped,
 			NoStatistics:    true,
+			ReadOnly:        readOnly,
 		})
 		return err
 	})

@@ -42,6 +42,7 @@ type Engine struct {
 	term     kv.Term    // 0: over
 	revision kv.Revision
 	closed   bool
+	reader   bool // the file is open to be read alone
 	scans    map[*scan]struct{}
 
 	closing func()          // ends what waits for the lock of the file
@@ -75,6 +76,9 @@ func (e *Engine) Own(ctx context.Context) (kv.Term, error) {
 	defer e.mu.Unlock()
 	if e.closed {
 		return 0, e.problem("open", kv.ErrClosed)
+	}
+	if e.reader {
+		return 0, e.problem("open", fmt.Errorf("it was opened to be read alone: %w", kv.ErrReadOnly))
 	}
 	if err := context.Cause(ctx); err != nil {
 		return 0, e.problem("open", err)

@@ -35,7 +35,7 @@ func open(ctx context.Context, ending <-chan struct{}, path string) (*database, 
 	if err := sound(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return attach(path, f)
+	return attach(path, f, false)
 }
 
 // locked opens the file and takes its lock. When the path has come to lead to another file meanwhile, it takes that one.
@@ -51,7 +51,7 @@ func locked(ctx context.Context, ending <-chan struct{}, path string) (*os.File,
 		if err != nil {
 			return nil, err
 		}
-		if err := lock(ctx, ending, f); err != nil {
+		if err := lock(ctx, ending, f, unix.LOCK_EX); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
 		mine, err := f.Stat()
@@ -75,7 +75,7 @@ func create(path string) (err error) {
 	}
 	temporary := f.Name()
 	defer func() { err = errors.Join(err, os.Remove(temporary)) }()
-	db, err := attach(temporary, f)
+	db, err := attach(temporary, f, false)
 	if err != nil {
 		return err
 	}
@@ -113,12 +113,12 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// lock takes the lock of the file, waiting until ctx ends or the engine is closed.
-func lock(ctx context.Context, ending <-chan struct{}, f *os.File) error {
+// lock takes the lock of the file in a mode, waiting until ctx ends or the engine is closed.
+func lock(ctx context.Context, ending <-chan struct{}, f *os.File, mode int) error {
 	poll := time.NewTicker(lockPoll)
 	defer poll.Stop()
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err := unix.Flock(int(f.Fd()), mode|unix.LOCK_NB)
 		if err == nil {
 			return nil
 		}
