@@ -200,7 +200,7 @@ func (s *Server) acquire(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if ask.Process {
-		s.watches.add(s, h)
+		s.watches.add(s, h) //nolint:contextcheck // It outlives the request.
 	}
 	answer(w, http.StatusOK, Granted{ID: string(h.ID), Path: h.Path()})
 }

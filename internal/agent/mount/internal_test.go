@@ -42,13 +42,12 @@ func TestUnitOfAProcess(t *testing.T) {
 }
 
 func TestNameOfAProcessMayHaveAnythingInIt(t *testing.T) {
-	line := "42 (a ) R (b) S 1 " + strings.Repeat("0 ", 17) + "777 0\n"
-	state, start, err := parseStat([]byte(line))
-	if state != 'S' || start != 777 || err != nil {
-		t.Errorf("state %c, start %d, %v", state, start, err)
+	line := "42 (a ) R (b) S 1 " + strings.Repeat("0 ", 15) + "3 0 777 0\n"
+	if p, err := parseStat([]byte(line)); p != (process{state: 'S', threads: 3, start: 777}) || err != nil {
+		t.Errorf("got %+v, %v", p, err)
 	}
 	for _, bad := range []string{"", "42 (a", "42 (a) S 1", "42 (a) S " + strings.Repeat("x ", 19)} {
-		if _, _, err := parseStat([]byte(bad)); err == nil {
+		if _, err := parseStat([]byte(bad)); err == nil {
 			t.Errorf("%q was read", bad)
 		}
 	}
@@ -88,7 +87,7 @@ func FuzzParseProcess(f *testing.F) {
 	f.Add([]byte("0::/system.slice/a.service\n"))
 	f.Add([]byte("guest=a,,b,debug-threads=on"))
 	f.Fuzz(func(_ *testing.T, text []byte) {
-		_, _, _ = parseStat(text)
+		_, _ = parseStat(text)
 		_, _ = mountID(text)
 		_ = unitOf(text)
 		_ = guestName(string(text))

@@ -78,47 +78,57 @@ func (s slot) wait(ctx context.Context) error {
 	}
 }
 
-// Alive tells whether the process that had this id and start time still is at work. One that only waits for its parent to take notice is
-// not. The start time tells it from a later process with the same id; it is in the kernel's clock ticks, as StartTime returns it.
+// Alive tells whether the process that had this id and start time still is at work, by any of its threads. One that only waits for its parent to
+// take notice is not. The start time tells it from a later process with the same id; it is in the kernel's clock ticks, as StartTime returns it.
 func Alive(pid int, start uint64) bool {
-	state, begun, err := processStat(pid)
-	return err == nil && begun == start && state != 'Z' && state != 'X'
+	st, err := processStat(pid)
+	return err == nil && st.start == start && (st.state != 'Z' && st.state != 'X' || st.threads > 1)
 }
 
 // StartTime returns when a process started, in the kernel's clock ticks since it booted.
 func StartTime(pid int) (uint64, error) { return startTime(pid) }
 
 func startTime(pid int) (uint64, error) {
-	_, start, err := processStat(pid)
-	return start, err
+	st, err := processStat(pid)
+	return st.start, err
+}
+
+// process is what the kernel tells of a process.
+type process struct {
+	state   byte // Of its first thread, which may have ended before others.
+	threads int
+	start   uint64
 }
 
 // processStat reads the state and the start time of a process.
-func processStat(pid int) (state byte, start uint64, err error) {
+func processStat(pid int) (process, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if errors.Is(err, unix.ESRCH) {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("look at process %d: %w", pid, err)
+		return process{}, fmt.Errorf("look at process %d: %w", pid, err)
 	}
 	return parseStat(text)
 }
 
 // parseStat reads a line of /proc/PID/stat. The name of the program is in parentheses and may have anything in it, parentheses too.
-func parseStat(text []byte) (state byte, start uint64, err error) {
-	const stateField, startField = 0, 19 // After the name.
+func parseStat(text []byte) (p process, err error) {
+	const stateField, threadsField, startField = 0, 17, 19 // After the name.
 	end := bytes.LastIndexByte(text, ')')
 	if end < 0 {
-		return 0, 0, fmt.Errorf("state of a process %q has no name in it", text)
+		return p, fmt.Errorf("state of a process %q has no name in it", text)
 	}
 	fields := bytes.Fields(text[end+1:])
 	if len(fields) <= startField || len(fields[stateField]) != 1 {
-		return 0, 0, fmt.Errorf("state of a process %q is too short", text)
+		return p, fmt.Errorf("state of a process %q is too short", text)
 	}
-	start, err = strconv.ParseUint(string(fields[startField]), 10, 64)
-	if err != nil {
-		return 0, 0, fmt.Errorf("start time of a process: %w", err)
+	p.state = fields[stateField][0]
+	var errThreads, errStart error
+	p.threads, errThreads = strconv.Atoi(string(fields[threadsField]))
+	p.start, errStart = strconv.ParseUint(string(fields[startField]), 10, 64)
+	if err := errors.Join(errThreads, errStart); err != nil {
+		return p, fmt.Errorf("state of a process %q: %w", text, err)
 	}
-	return fields[stateField][0], start, nil
+	return p, nil
 }

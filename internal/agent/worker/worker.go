@@ -92,11 +92,11 @@ func Start(ctx context.Context, c Config) (*Worker, error) {
 	if err := w.line.sendBody(frame{Type: begin}, order{Kind: c.Kind, Setup: setup, Place: c.Place}); err != nil {
 		return w, w.lose(fmt.Errorf("give a worker its work: %w", err))
 	}
-	go w.listen()
 	p := &pending{done: make(chan frame, 1)}
 	if err := w.add(0, p); err != nil {
 		return w, err
 	}
+	go w.listen()
 	f, err := w.wait(ctx, 0, p)
 	if err == nil {
 		err = c.Codec.unpack(f.Fault)

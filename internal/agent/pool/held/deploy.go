@@ -108,7 +108,14 @@ func (p *Pool) undeploy(ctx context.Context, id pool.ID) {
 	const patience = 10 * time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	_, err := p.host.c.Holds.Release(ctx, p.holdID(id))
+	err := p.rebuild(ctx)
+	p.mu.Lock()
+	have := p.deployed[id.Fold()]
+	p.mu.Unlock()
+	if err == nil && !have {
+		return // It was not open.
+	}
+	_, err = p.host.c.Holds.Release(ctx, p.holdID(id))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil { // It is tried again when the volumes are listed next.
