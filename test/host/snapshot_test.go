@@ -1,0 +1,331 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package host_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+const (
+	snapshots = "/v1/resource-definitions/vol/snapshots"
+	plain     = `{"name":"group","select_filter":{"place_count":1,"storage_pool_list":["data"],"layer_stack":["STORAGE"]}}`
+)
+
+// disk mounts a filesystem of a type on a folder.
+func (s *system) disk(name, size, fstype string) string {
+	s.t.Helper()
+	img := filepath.Join(s.dir, name+".img")
+	s.sh("truncate", "-s", size, img)
+	s.sh("mkfs."+fstype, "-q", img)
+	dir := s.folder(name)
+	s.sh("mount", "-o", "loop", img, dir)
+	s.t.Cleanup(func() { _ = exec.Command("umount", dir).Run() })
+	return dir
+}
+
+// serving starts a controller and a node with a thin pool on a filesystem of a type, and makes a group.
+func serving(t *testing.T, fstype, size, group string) (s *system, dir string) {
+	t.Helper()
+	s = start(t)
+	s.node("n1")
+	dir = filepath.Join(s.disk("disk", size, fstype), "pool")
+	s.sh("mkdir", dir)
+	s.pool("n1", "data", "FILE_THIN", dir)
+	s.must("POST", "/v1/resource-groups", group)
+	return s, dir
+}
+
+// restore makes a resource from a snapshot, as linstor-csi does.
+func (s *system) restore(from, snapshot, to string) {
+	s.t.Helper()
+	s.must("POST", "/v1/resource-definitions", fmt.Sprintf(`{"resource_definition":{"name":%q,"resource_group_name":"group"}}`, to))
+	body := fmt.Sprintf(`{"to_resource":%q}`, to)
+	s.must("POST", "/v1/resource-definitions/"+from+"/snapshot-restore-volume-definition/"+snapshot, body)
+	s.must("POST", "/v1/resource-definitions/"+from+"/snapshot-restore-resource/"+snapshot, body)
+}
+
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, e := range entries {
+		if e.Name() != "lost+found" {
+			list = append(list, e.Name())
+		}
+	}
+	return list
+}
+
+func write(t *testing.T, path string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fill writes noise to some places of a device, and returns the checksum of all of it.
+func (s *system) fill(device string, seed uint64, mib int) [32]byte {
+	s.t.Helper()
+	f, err := os.OpenFile(device, os.O_WRONLY, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	noise, piece := rand.NewChaCha8([32]byte{byte(seed)}), make([]byte, 1<<20)
+	for i := range mib {
+		_, _ = noise.Read(piece)
+		if _, err := f.WriteAt(piece, int64(i)<<20); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := f.Sync(); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.checksum(device)
+}
+
+func (s *system) checksum(device string) [32]byte {
+	s.t.Helper()
+	f, err := os.Open(device)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		s.t.Fatal(err)
+	}
+	return [32]byte(h.Sum(nil))
+}
+
+func (s *system) cloneState(from, to string) string {
+	var answer struct{ Status string }
+	a := s.call("GET", "/v1/resource-definitions/"+from+"/clone/"+to, "")
+	_ = json.Unmarshal([]byte(a.text), &answer)
+	return answer.Status
+}
+
+func (s *system) gone(resource string) {
+	s.t.Helper()
+	s.until(resource+" to be gone", func() bool { return s.call("GET", "/v1/resource-definitions/"+resource, "").status == 404 })
+}
+
+func TestASnapshotHasWhatWasWrittenBeforeIt(t *testing.T) {
+	for _, fstype := range []string{"ext4", "xfs"} { // copies, and shared blocks
+		t.Run(fstype, func(t *testing.T) {
+			s, dir := serving(t, fstype, "1G", group)
+			s.must("POST", "/v1/resource-groups/group/spawn", spawn("vol", 64<<10))
+			mnt := s.mount(s.device("vol", "n1"))
+			write(t, filepath.Join(mnt, "before"))
+			s.must("POST", snapshots, `{"name":"s1"}`)
+			write(t, filepath.Join(mnt, "after"))
+
+			s.restore("vol", "s1", "web")
+			restored := s.mount(s.device("web", "n1"))
+			if got := files(t, restored); !slices.Equal(got, []string{"before"}) {
+				t.Errorf("the restore has %v", got)
+			}
+			s.refused("POST", "/v1/resource-definitions/vol/snapshot-rollback/s1", "{}", "in use")
+			s.sh("umount", restored)
+			s.sh("umount", mnt)
+			s.must("POST", "/v1/resource-definitions/vol/snapshot-rollback/s1", "{}")
+			mnt = s.mount(s.device("vol", "n1"))
+			if got := files(t, mnt); !slices.Equal(got, []string{"before"}) {
+				t.Errorf("after the roll-back there is %v", got)
+			}
+			s.sh("umount", mnt)
+
+			s.must("DELETE", snapshots+"/s1", "")
+			s.must("DELETE", "/v1/resource-definitions/vol", "")
+			s.gone("vol")
+			s.must("DELETE", "/v1/resource-definitions/web", "")
+			s.gone("web")
+			if got := files(t, dir); !slices.Equal(got, []string{".holdfast-pool"}) {
+				t.Errorf("left in the pool: %v", got)
+			}
+		})
+	}
+}
+
+func TestManyClonesOfOneVolumeAtOnce(t *testing.T) {
+	const clones = 20
+	for _, fstype := range []string{"ext4", "xfs"} {
+		t.Run(fstype, func(t *testing.T) {
+			s, dir := serving(t, fstype, "2G", plain)
+			s.must("POST", "/v1/resource-groups/group/spawn", spawn("vol", 32<<10))
+			want := s.fill(s.device("vol", "n1"), 1, 24)
+			var calls sync.WaitGroup
+			for i := range clones {
+				calls.Go(func() {
+					if a := s.call("POST", "/v1/resource-definitions/vol/clone", fmt.Sprintf(`{"name":"clone-%d"}`, i)); a.status != 201 {
+						t.Errorf("clone %d: %d %s", i, a.status, a.text)
+					}
+				})
+			}
+			calls.Wait()
+			for i := range clones {
+				name := fmt.Sprintf("clone-%d", i)
+				s.until(name+" to be complete", func() bool { return s.cloneState("vol", name) == "COMPLETE" })
+				if s.checksum(s.device(name, "n1")) != want {
+					t.Errorf("%s has another content", name)
+				}
+			}
+			for i := range clones {
+				calls.Go(func() { s.must("DELETE", fmt.Sprintf("/v1/resource-definitions/clone-%d", i), "") })
+			}
+			calls.Wait()
+			s.must("DELETE", "/v1/resource-definitions/vol", "")
+			s.gone("vol")
+			s.until("the pool to be empty", func() bool { return slices.Equal(files(t, dir), []string{".holdfast-pool"}) })
+		})
+	}
+}
+
+func TestManySnapshotsAreDeletedAtOnce(t *testing.T) {
+	const many = 30
+	s, dir := serving(t, "xfs", "1G", plain)
+	s.must("POST", "/v1/resource-groups/group/spawn", spawn("vol", 16<<10))
+	device := s.device("vol", "n1")
+	for i := range many {
+		s.fill(device, uint64(i), 2)
+		s.must("POST", snapshots, fmt.Sprintf(`{"name":"s%d"}`, i))
+	}
+	var calls sync.WaitGroup
+	for _, i := range rand.Perm(many) {
+		calls.Go(func() {
+			if a := s.call("DELETE", fmt.Sprintf("%s/s%d", snapshots, i), ""); a.status != 200 {
+				t.Errorf("delete snapshot %d: %d %s", i, a.status, a.text)
+			}
+		})
+	}
+	calls.Wait()
+	s.until("the snapshots to be gone", func() bool { return s.must("GET", snapshots, "") == "[]" })
+	if got := files(t, dir); len(got) != 2 {
+		t.Errorf("left in the pool: %v", got)
+	}
+	s.must("DELETE", "/v1/resource-definitions/vol", "")
+	s.gone("vol")
+}
+
+// TestAnAgentKilledWhileItCopiesLeavesNoHalfCopy kills the agent in the middle of what it does for snapshots and clones, on a filesystem that has to copy. What comes of each is
+// whole or gone, and the host has no leftovers.
+func TestAnAgentKilledWhileItCopiesLeavesNoHalfCopy(t *testing.T) {
+	s, dir := serving(t, "ext4", "4G", plain)
+	s.must("POST", "/v1/resource-groups/group/spawn", spawn("vol", 512<<10))
+	want := s.fill(s.device("vol", "n1"), 1, 400)
+	copying := func() bool {
+		return slices.ContainsFunc(files(t, dir), func(name string) bool { return strings.HasSuffix(name, ".copy") })
+	}
+	killed := func(what, path, body string) answer {
+		t.Helper()
+		answers := make(chan answer, 1)
+		go func() { answers <- s.call("POST", path, body) }()
+		s.until(what+" to be under way", copying)
+		s.end("n1", syscall.SIGKILL)
+		a := <-answers
+		s.agent("n1")
+		return a
+	}
+
+	a := killed("the snapshot", snapshots, `{"name":"s1"}`)
+	t.Logf("the snapshot was answered with %d %.300s", a.status, a.text)
+	s.until("no copy to be left", func() bool { return !copying() })
+	s.until("the snapshot to be gone", func() bool {
+		s.call("DELETE", snapshots+"/s1", "")
+		return s.call("GET", snapshots+"/s1", "").status == 404
+	})
+	s.until("its files to be gone", func() bool { return len(files(t, dir)) == 2 })
+
+	s.must("POST", snapshots, `{"name":"s2"}`)
+	a = killed("the clone", "/v1/resource-definitions/vol/clone", `{"name":"web"}`)
+	t.Logf("the clone was answered with %d %.300s", a.status, a.text)
+	s.until("the clone to end", func() bool {
+		state := s.cloneState("vol", "web")
+		return state == "COMPLETE" || state == "FAILED"
+	})
+	if state := s.cloneState("vol", "web"); state == "COMPLETE" {
+		if s.checksum(s.device("web", "n1")) != want {
+			t.Error("the clone has another content")
+		}
+	}
+	s.must("DELETE", "/v1/resource-definitions/web", "")
+	s.gone("web")
+	s.must("DELETE", snapshots+"/s2", "")
+	s.must("DELETE", "/v1/resource-definitions/vol", "")
+	s.gone("vol")
+	s.until("the pool to be empty", func() bool { return slices.Equal(files(t, dir), []string{".holdfast-pool"}) })
+}
+
+// TestSnapshotsOfOneRequestAreOfOneMoment has a program that writes the same number to two volumes in turn. At no moment do they differ by more than one, and so at the moment of
+// the snapshots.
+func TestSnapshotsOfOneRequestAreOfOneMoment(t *testing.T) {
+	for _, fstype := range []string{"ext4", "xfs"} {
+		t.Run(fstype, func(t *testing.T) {
+			s, _ := serving(t, fstype, "1G", group)
+			mounts := map[string]string{}
+			for _, name := range []string{"vol-a", "vol-b"} {
+				s.must("POST", "/v1/resource-groups/group/spawn", spawn(name, 32<<10))
+				mounts[name] = s.mount(s.device(name, "n1"))
+			}
+			writer := exec.Command("sh", "-c", `i=0; while true; do i=$((i+1)); echo $i > "$1/n"; sync "$1/n"; echo $i > "$2/n"; sync "$2/n"; done`,
+				"sh", mounts["vol-a"], mounts["vol-b"])
+			if err := writer.Start(); err != nil {
+				t.Fatal(err)
+			}
+			stop := sync.OnceFunc(func() {
+				_ = writer.Process.Kill()
+				_ = writer.Wait()
+			})
+			defer stop()
+			s.until("the writer to write", func() bool {
+				_, err := os.Stat(filepath.Join(mounts["vol-b"], "n"))
+				return err == nil
+			})
+			for i := range 3 {
+				snapshot := fmt.Sprintf("s%d", i)
+				s.must("POST", "/v1/actions/snapshot/multi", fmt.Sprintf(
+					`{"snapshots":[{"name":%q,"resource_name":"vol-a"},{"name":%q,"resource_name":"vol-b"}]}`, snapshot, snapshot))
+				var numbers [2]int
+				for k, name := range []string{"vol-a", "vol-b"} {
+					to := fmt.Sprintf("%s-%d", name, i)
+					s.restore(name, snapshot, to)
+					restored := s.mount(s.device(to, "n1"))
+					numbers[k], _ = strconv.Atoi(s.sh("cat", filepath.Join(restored, "n")))
+					s.sh("umount", restored)
+					s.must("DELETE", "/v1/resource-definitions/"+to, "")
+				}
+				if d := numbers[0] - numbers[1]; numbers[0] == 0 || d < 0 || d > 1 {
+					t.Errorf("the volumes have %v", numbers)
+				}
+			}
+			stop()
+			for name, mnt := range mounts {
+				s.sh("umount", mnt)
+				for i := range 3 {
+					s.must("DELETE", fmt.Sprintf("/v1/resource-definitions/%s/snapshots/s%d", name, i), "")
+				}
+				s.must("DELETE", "/v1/resource-definitions/"+name, "")
+				s.gone(name)
+			}
+		})
+	}
+}
