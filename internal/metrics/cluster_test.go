@@ -158,24 +158,51 @@ func TestPendingDeletesGrowOldAndGo(t *testing.T) {
 	e := exporter(c, &now)
 	call(t, c, "POST", "/v1/resource-groups", `{"name":"grp","select_filter":{"place_count":1,"layer_stack":["STORAGE"]}}`)
 	call(t, c, "POST", "/v1/resource-groups/grp/spawn", `{"resource_definition_name":"vol","volume_sizes":[1024]}`)
-	check := func(definitions, resources, age string) {
+	check := func(e *metrics.Exporter, definitions, resources, age string) {
 		t.Helper()
 		text := scrape(t, e, "")
 		must(t, text, `holdfast_pending_deletes{kind="resource_definition"}`, definitions)
 		must(t, text, `holdfast_pending_deletes{kind="resource"}`, resources)
 		must(t, text, "holdfast_pending_delete_oldest_age_seconds", age)
 	}
-	check("0", "0", "")
+	check(e, "0", "0", "")
 	c.StopAgent("n1")
 	call(t, c, "DELETE", "/v1/resource-definitions/vol", "")
-	check("1", "1", "0")
-	now = now.Add(90 * time.Second)
-	check("1", "1", "90")
+	asked := func() time.Time {
+		r, _ := schema.Resources.Get(c.Store.Snapshot(), nouns.ResourceID{Definition: "vol", Node: "n1"})
+		return r.DeletingFrom
+	}
+	since := asked()
+	now = since.Add(90 * time.Second)
+	check(e, "1", "1", "90")
+	call(t, c, "DELETE", "/v1/resource-definitions/vol", "")
+	if again := asked(); since.IsZero() || !again.Equal(since) {
+		t.Errorf("asked for at %v, and again at %v", since, again)
+	}
+	check(exporter(c, &now), "1", "1", "90") // also to one that has never looked before
 	c.StartAgent("n1")
 	c.Until(func() bool {
 		return strings.Contains(scrape(t, e, ""), `holdfast_pending_deletes{kind="resource_definition"} 0`)
 	})
-	check("0", "0", "")
+	check(e, "0", "0", "")
+}
+
+// A deletion whose row does not say since when is as old as it has been seen.
+func TestAPendingDeleteWithoutATimeIsAsOldAsItWasSeen(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{Nodes: 1})
+	now := time.Unix(1_800_000_000, 0)
+	e := exporter(c, &now)
+	_, err := schema.Update(t.Context(), c.Store, func(tx *store.Tx) error {
+		n, _ := schema.Nodes.Get(tx, "n1")
+		n.Deleting = true
+		return schema.Nodes.Update(tx, n)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, scrape(t, e, ""), "holdfast_pending_delete_oldest_age_seconds", "0")
+	now = now.Add(time.Minute)
+	must(t, scrape(t, e, ""), "holdfast_pending_delete_oldest_age_seconds", "60")
 }
 
 // A scrape waits neither for a commit that hangs nor for an agent that is silent.

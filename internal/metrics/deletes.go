@@ -4,6 +4,7 @@
 package metrics
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -29,22 +30,28 @@ type pending struct {
 	uuid string // of the row
 }
 
-// deleting notes a deletion that is pending.
-func (s *scrape) deleting(is bool, kind kindDeleted, uuid string) {
-	if is {
+// deleting notes a deletion that is pending, since a time that is zero when its row does not say.
+func (s *scrape) deleting(is bool, kind kindDeleted, uuid string, since time.Time) {
+	switch {
+	case !is:
+	case since.IsZero():
 		s.found.deleting = append(s.found.deleting, pending{kind, uuid})
+	default:
+		s.found.dated[kind]++
+		s.found.oldest = max(s.found.oldest, s.now.Sub(since))
 	}
 }
 
 // deletes writes the deletions that are pending: none at rest.
 func (s *scrape) deletes() {
 	for x := range schema.Snapshots.All(s.view) {
-		s.deleting(x.Deleting, kindSnapshot, x.UUID)
+		s.deleting(x.Deleting, kindSnapshot, x.UUID, time.Time{})
 	}
 	for x := range schema.SnapshotReplicas.All(s.view) {
-		s.deleting(x.Deleting, kindSnapshotReplica, x.UUID)
+		s.deleting(x.Deleting, kindSnapshotReplica, x.UUID, time.Time{})
 	}
-	counts := make(map[kindDeleted]int64)
+	counts := maps.Clone(s.found.dated)
+	dated := len(counts) > 0
 	for _, p := range s.found.deleting {
 		counts[p.kind]++
 	}
@@ -55,14 +62,14 @@ func (s *scrape) deletes() {
 		s.count(counts[k], "kind", string(k))
 	}
 	s.family("holdfast_pending_delete_oldest_age_seconds", gauge,
-		"Time since the pending deletion that is known for longest was first seen by a scrape of this controller; nothing when none is pending.")
-	if age, any := s.ages.oldest(s.found.deleting, s.now); any {
-		s.measure(age.Seconds())
+		"Time since the oldest pending deletion was asked for or, of nodes, single volumes and snapshots, was first seen by a scrape; nothing when none is pending.")
+	if age, any := s.ages.oldest(s.found.deleting, s.now); any || dated {
+		s.measure(max(age, s.found.oldest).Seconds())
 	}
 }
 
-// ages remembers when each pending deletion was first seen. Rows do not say when their
-// deletion was asked for; so an age is never too high, and begins anew with the process.
+// ages remembers when each pending deletion whose row does not say since when was first seen. Such
+// an age is never too high, and begins anew with the process.
 type ages struct {
 	mu    sync.Mutex
 	since map[pending]time.Time

@@ -6,6 +6,7 @@ package metrics
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/schema"
@@ -34,7 +35,7 @@ func (s *scrape) nodes() {
 	s.family("linstor_node_state", gauge, legend(nodeStates()))
 	for n := range schema.Nodes.All(s.view) {
 		key := n.Name.Key()
-		s.deleting(n.Deleting, kindNode, n.UUID)
+		s.deleting(n.Deleting, kindNode, n.UUID, time.Time{})
 		s.count(connection(&n, s.Observed.Node(key).Connection), s.nodeLabels(&n)...)
 	}
 	s.family("linstor_node_flag", gauge, "1 for a flag that the node has, 0 for one that it does not have.")

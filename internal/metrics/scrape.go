@@ -64,14 +64,16 @@ type findings struct {
 	free, total, faults                          series // by pool
 	promised, allocated, foreign                 series // by pool
 
-	failing  []int64 // replicas, by the reason of their failure
-	deleting []pending
+	failing  []int64               // replicas, by the reason of their failure
+	deleting []pending             // of those that do not say since when
+	dated    map[kindDeleted]int64 // how many say it
+	oldest   time.Duration         // the highest age of these
 }
 
 func newFindings() *findings {
 	return &findings{
 		nodes: make(map[model.NodeKey]string), pools: make(map[model.PoolID]string), groups: make(map[model.GroupKey]string),
-		at: make(map[model.DefinitionKey]int), failing: make([]int64, len(reasons())),
+		at: make(map[model.DefinitionKey]int), failing: make([]int64, len(reasons())), dated: make(map[kindDeleted]int64),
 	}
 }
 
@@ -84,6 +86,8 @@ func (f *findings) reset() {
 	clear(f.definitions)
 	clear(f.deleting)
 	clear(f.failing)
+	clear(f.dated)
+	f.oldest = 0
 	f.definitions, f.deleting = f.definitions[:0], f.deleting[:0]
 	for _, s := range []*series{
 		&f.counts, &f.volumeDefinitions, &f.replicas, &f.volumes, &f.free, &f.total, &f.faults, &f.promised, &f.allocated, &f.foreign,
@@ -126,12 +130,12 @@ type definition struct {
 func (s *scrape) read() {
 	f := s.found
 	for d := range schema.Definitions.All(s.view) {
-		s.deleting(d.Deleting, kindDefinition, d.UUID)
+		s.deleting(d.Deleting, kindDefinition, d.UUID, d.DeletingFrom)
 		f.at[d.Name.Key()] = len(f.definitions)
 		f.definitions = append(f.definitions, definition{name: string(d.Name), group: s.group(d.Group), layers: d.Layers})
 	}
 	for v := range schema.VolumeDefinitions.All(s.view) {
-		s.deleting(v.Deleting, kindVolumeDefinition, v.UUID)
+		s.deleting(v.Deleting, kindVolumeDefinition, v.UUID, time.Time{})
 		d := s.definition(v.Definition)
 		f.volumeDefinitions.add(0, v.Size, "name", d.name, "volume_number", number(v.Number), "resource_group", d.group)
 	}
@@ -154,12 +158,12 @@ func (s *scrape) definition(key model.DefinitionKey) *definition {
 // readReplica reads a replica with its volumes.
 func (s *scrape) readReplica(r *schema.Resource) {
 	said, _ := s.Observed.Resource(r.ID())
-	s.deleting(r.Deleting, kindResource, r.UUID)
+	s.deleting(r.Deleting, kindResource, r.UUID, r.DeletingFrom)
 	if said.Current && said.Failure != nil {
 		s.found.failing[class(said.Failure.Reason)]++
 	}
 	for i := range r.Volumes {
-		s.deleting(r.Volumes[i].Deleting && !r.Deleting, kindVolume, r.Volumes[i].UUID)
+		s.deleting(r.Volumes[i].Deleting && !r.Deleting, kindVolume, r.Volumes[i].UUID, time.Time{})
 	}
 	if !s.want.resources {
 		return

@@ -62,13 +62,13 @@ func (s *Resources) closeDefinition(tx *store.Tx, d schema.Definition) ([]model.
 	ids := make([]model.ResourceID, len(replicas))
 	for i, r := range replicas {
 		ids[i] = r.ID()
-		r.Deleting = true
+		r.Deleting, r.DeletingFrom = true, s.askedFrom(r.DeletingFrom)
 		// Written even when it was marked before: a repeated delete makes the node try at once.
 		if err := schema.Resources.Update(tx, r); err != nil {
 			return nil, err
 		}
 	}
-	d.Deleting = true
+	d.Deleting, d.DeletingFrom = true, s.askedFrom(d.DeletingFrom)
 	return ids, schema.Definitions.Update(tx, d)
 }
 
@@ -153,7 +153,7 @@ func (s *Resources) markDeleting(tx *store.Tx, r schema.Resource) (stays bool, e
 	if err := dropConnections(tx, r.ID()); err != nil {
 		return false, err
 	}
-	r.Deleting = true
+	r.Deleting, r.DeletingFrom = true, s.askedFrom(r.DeletingFrom)
 	return true, schema.Resources.Update(tx, r)
 }
 

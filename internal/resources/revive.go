@@ -5,6 +5,7 @@ package resources
 
 import (
 	"slices"
+	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
@@ -24,7 +25,7 @@ func (c *creating) revive(tx *store.Tx, node schema.Node, old schema.Resource, n
 	if err := c.revivable(tx, d, node, old, n); err != nil {
 		return err
 	}
-	old.Deleting = false
+	old.Deleting, old.DeletingFrom = false, time.Time{}
 	old.Props = old.Props.Change(model.PropsChange{Set: n.Props})
 	if err := c.refurnish(tx, d, &old); err != nil {
 		return err

@@ -88,6 +88,9 @@ func (s *Server) listPendingDeletes(q *request) (body, error) {
 	}
 	return values(pageOf(p, slices.Values(s.Resources.PendingDeletes())), func(d *resources.PendingDelete) wire.PendingDelete {
 		out := wire.PendingDelete{ResourceName: string(d.Definition), NodeName: string(d.Node), Connected: d.Connected}
+		if !d.Since.IsZero() {
+			out.SinceTimestamp = new(d.Since.UnixMilli())
+		}
 		if f := d.Failure; f != nil {
 			out.LastError, out.Attempts, out.NextTryTimestamp = f.Message, int32(f.Attempts), stamp(f.NextTry)
 			if f.Step != "" {

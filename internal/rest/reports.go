@@ -72,6 +72,13 @@ func (r *Reports) add(q *request, what, stack string) string {
 	return id
 }
 
+// Counts returns how many reports are kept, and how many were made since the start.
+func (r *Reports) Counts() (kept, made int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.kept), r.made
+}
+
 // find returns the reports that fit, the newest first.
 func (r *Reports) find(fits func(report) bool) []report {
 	r.mu.Lock()

@@ -90,9 +90,10 @@ type Definition struct {
 	Port         int32                `json:"port,omitempty"` // asked for by the client; 0: chosen per node
 	Secret       string               `json:"secret,omitempty"`
 	Transport    string               `json:"transport,omitempty"`
-	Deleting     bool                 `json:"deleting,omitempty"` // goes when its last replica went
-	Retired      []RetiredNodeID      `json:"retired,omitempty"`  // by node id; written by resources
-	Clone        *Clone               `json:"clone,omitempty"`    // of one that was cloned; written by snapshots
+	Deleting     bool                 `json:"deleting,omitempty"`     // goes when its last replica went
+	DeletingFrom time.Time            `json:"deleting_from,omitzero"` // when that was first asked for
+	Retired      []RetiredNodeID      `json:"retired,omitempty"`      // by node id; written by resources
+	Clone        *Clone               `json:"clone,omitempty"`        // of one that was cloned; written by snapshots
 }
 
 // CloneState is how far a clone came.
@@ -146,20 +147,21 @@ const (
 
 // Resource is the replica of a definition on a node, with its volumes. Written by resources.
 type Resource struct {
-	Definition model.DefinitionKey `json:"definition"`
-	Node       model.NodeKey       `json:"node"`
-	UUID       string              `json:"uuid"`
-	Created    time.Time           `json:"created"`
-	Kind       ResourceKind        `json:"kind"`
-	Props      model.Props         `json:"props,omitzero"`
-	NodeID     *int32              `json:"node_id,omitempty"`     // of the replica among its peers
-	Ports      []int32             `json:"ports,omitempty"`       // on its node
-	Volumes    []Volume            `json:"volumes,omitempty"`     // by number
-	Deleting   bool                `json:"deleting,omitempty"`    // the row goes when the node said that nothing is left
-	ReplacedBy model.NodeKey       `json:"replaced_by,omitempty"` // on a node that leaves: where its replacement was put
-	Inactive   bool                `json:"inactive,omitempty"`    // its data stays, and nobody can use it: it has no devices
-	Adding     bool                `json:"adding,omitempty"`      // it is getting a disk, until its node said that it has it
-	Becomes    ResourceKind        `json:"becomes,omitempty"`     // what it is once its volumes, which are Deleting, are gone
+	Definition   model.DefinitionKey `json:"definition"`
+	Node         model.NodeKey       `json:"node"`
+	UUID         string              `json:"uuid"`
+	Created      time.Time           `json:"created"`
+	Kind         ResourceKind        `json:"kind"`
+	Props        model.Props         `json:"props,omitzero"`
+	NodeID       *int32              `json:"node_id,omitempty"`      // of the replica among its peers
+	Ports        []int32             `json:"ports,omitempty"`        // on its node
+	Volumes      []Volume            `json:"volumes,omitempty"`      // by number
+	Deleting     bool                `json:"deleting,omitempty"`     // the row goes when the node said that nothing is left
+	DeletingFrom time.Time           `json:"deleting_from,omitzero"` // when that was first asked for
+	ReplacedBy   model.NodeKey       `json:"replaced_by,omitempty"`  // on a node that leaves: where its replacement was put
+	Inactive     bool                `json:"inactive,omitempty"`     // its data stays, and nobody can use it: it has no devices
+	Adding       bool                `json:"adding,omitempty"`       // it is getting a disk, until its node said that it has it
+	Becomes      ResourceKind        `json:"becomes,omitempty"`      // what it is once its volumes, which are Deleting, are gone
 }
 
 // ID returns the key of the row.

@@ -69,6 +69,7 @@ type ExplainedPool struct {
 type PendingDelete struct {
 	ResourceName     string `json:"resource_name"`
 	NodeName         string `json:"node_name"`
+	SinceTimestamp   *int64 `json:"since_timestamp,omitempty"`    // milliseconds since the epoch
 	Connected        bool   `json:"connected"`                    // the host can work on it now
 	Attempts         int32  `json:"attempts"`                     // that failed in a row
 	LastError        string `json:"last_error,omitempty"`         // of the newest attempt
