@@ -10,8 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/pelletier/go-toml/v2"
 )
@@ -35,6 +37,40 @@ type Controller struct {
 	Listen      string `toml:"listen"`       // address of the REST API
 	AgentListen string `toml:"agent_listen"` // address that agents dial
 	Plaintext   bool   `toml:"plaintext"`    // agents are served without TLS; for tests alone
+
+	Name      string  `toml:"name"`      // among several controllers; empty: the host's name
+	Advertise string  `toml:"advertise"` // URL of the REST API for the other controllers; empty: made of listen
+	Etcd      Etcd    `toml:"etcd"`
+	Backups   Backups `toml:"backups"`
+}
+
+// Duration is a time such as "90s" or "6h".
+type Duration time.Duration
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = Duration(parsed)
+	return err
+}
+
+// Etcd says where the database is when it is not embedded, and how etcd is spoken to. Without endpoints the database is embedded.
+type Etcd struct {
+	Endpoints    []string `toml:"endpoints"`     // URLs of the members
+	Prefix       string   `toml:"prefix"`        // begins all keys; empty: /holdfast/
+	CA           string   `toml:"ca"`            // file of the authorities of the members' certificates; empty: the system's
+	Certificate  string   `toml:"certificate"`   // file of this client's certificate
+	Key          string   `toml:"key"`           // file of its key
+	User         string   `toml:"user"`          // empty: none
+	PasswordFile string   `toml:"password_file"` // file with the user's password
+	Lease        Duration `toml:"lease"`         // how long a leader that hangs stays the leader; 0: 5s
+}
+
+// Backups says how the database is backed up by itself.
+type Backups struct {
+	Folder string   `toml:"folder"` // empty: "backups" in the data folder
+	Every  Duration `toml:"every"`  // 0: 6h
+	Keep   int      `toml:"keep"`   // 0: 14
 }
 
 // Agent is the configuration of an agent.
@@ -105,10 +141,55 @@ func (c Config) Validate() error {
 			return fmt.Errorf("agent.controllers has %q, which is not an address such as 10.0.0.1:3366: %w", addr, err)
 		}
 	}
+	if err := c.Controller.Etcd.validate(); err != nil {
+		return err
+	}
+	if c.Controller.Advertise != "" {
+		if u, err := url.Parse(c.Controller.Advertise); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return fmt.Errorf("controller.advertise %q is not a URL such as http://10.0.0.1:3370", c.Controller.Advertise)
+		}
+	}
+	if c.Controller.Backups.Every < 0 || c.Controller.Backups.Keep < 0 {
+		return errors.New("controller.backups: every and keep cannot be negative")
+	}
 	switch c.Log.Format {
 	case "text", "json":
 	default:
 		return fmt.Errorf("log.format %q is not known; use text or json", c.Log.Format)
 	}
 	return nil
+}
+
+// validate refuses settings of etcd that cannot work.
+func (e Etcd) validate() error {
+	if len(e.Endpoints) == 0 {
+		if e.User != "" || e.CA != "" || e.Certificate != "" {
+			return errors.New("controller.etcd has no endpoints, for example [\"https://10.0.0.1:2379\"]")
+		}
+		return nil
+	}
+	for _, endpoint := range e.Endpoints {
+		if u, err := url.Parse(endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return fmt.Errorf("controller.etcd.endpoints has %q, which is not a URL such as https://10.0.0.1:2379", endpoint)
+		}
+	}
+	if (e.Certificate == "") != (e.Key == "") {
+		return errors.New("controller.etcd: certificate and key need each other")
+	}
+	if lease := time.Duration(e.Lease); lease != 0 && (lease < 2*time.Second || lease > time.Minute) {
+		return fmt.Errorf("controller.etcd.lease is %s; it must be from 2s to 1m", lease)
+	}
+	return nil
+}
+
+// Password reads the password of the user of etcd.
+func (e Etcd) Password() (string, error) {
+	if e.PasswordFile == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(e.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("read the password of the user of etcd: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }

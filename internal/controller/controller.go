@@ -148,6 +148,7 @@ func New(ctx context.Context, c Config) (*Controller, error) {
 func (k *Controller) measure(c Config) {
 	m := metrics.Config{
 		Store: k.Store, Observed: k.Observed, Sessions: k.Dispatch.Sessions, Build: c.Build, Registry: c.Metrics,
+		ErrorReports: k.REST.Reports.Counts,
 	}
 	if k.Identity != nil {
 		m.Expiries = k.Identity.Expiries

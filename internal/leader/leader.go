@@ -65,14 +65,14 @@ type Election struct {
 	self    string // its value of the key
 	lease   time.Duration
 
-	seen atomic.Pointer[sight]
+	seen   atomic.Pointer[sight]
+	failed atomic.Pointer[error] // of the last look; nil when it succeeded
 }
 
-// sight is what the last look at the key showed.
+// sight is what the last look at the key that succeeded showed.
 type sight struct {
 	leader *Candidate // nil: nobody leads
 	at     time.Duration
-	failed error // why it could not be looked at
 }
 
 // New makes a part in the election. Nothing is read or written yet.
@@ -92,12 +92,10 @@ func New(s Settings) (*Election, error) {
 	if s.Clock == nil {
 		s.Clock = sinceBoot
 	}
-	e := &Election{
+	return &Election{
 		s: s, members: members, key: s.Etcd.Base() + "leader", self: string(self),
 		lease: max(cmp.Or(s.Lease, defaultLease).Round(time.Second), 2*time.Second),
-	}
-	e.seen.Store(&sight{failed: errors.New("etcd was not looked at yet")})
-	return e, nil
+	}, nil
 }
 
 // sinceBoot is the time since the host was started, with the time in which it was suspended.
@@ -109,17 +107,17 @@ func sinceBoot() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// Leader returns the controller that leads, as last seen: nil when nobody does, and an error when etcd could not be asked
-// lately.
+// Leader returns the controller that leads, as last seen: nil when nobody does, and an error when etcd could not be asked for as
+// long as a lease lives.
 func (e *Election) Leader() (*Candidate, error) {
 	v := e.seen.Load()
-	switch {
-	case v.failed != nil:
-		return nil, v.failed
-	case e.s.Clock()-v.at > e.lease:
-		return nil, errors.New("etcd was not asked lately who leads")
+	if v != nil && e.s.Clock()-v.at <= e.lease {
+		return v.leader, nil
 	}
-	return v.leader, nil
+	if failed := e.failed.Load(); failed != nil {
+		return nil, fmt.Errorf("etcd cannot be asked who leads: %w", *failed)
+	}
+	return nil, errors.New("etcd was not asked yet who leads")
 }
 
 // try bounds one request, so that several fit into the life of a lease.
@@ -136,7 +134,7 @@ func (e *Election) look(ctx context.Context) (key *clientv3.GetResponse, err err
 	r, err := c.Get(ctx, e.key)
 	if err != nil {
 		turn()
-		e.seen.Store(&sight{failed: fmt.Errorf("etcd cannot be asked who leads: %w", err), at: at})
+		e.failed.Store(&err)
 		return nil, err
 	}
 	v := &sight{at: at}
@@ -147,6 +145,7 @@ func (e *Election) look(ctx context.Context) (key *clientv3.GetResponse, err err
 		}
 	}
 	e.seen.Store(v)
+	e.failed.Store(nil)
 	return r, nil
 }
 
@@ -213,6 +212,9 @@ func (e *Election) revoke(ctx context.Context, id clientv3.LeaseID) {
 		e.s.Log.Debug("a lease could not be revoked; it will expire", "error", err)
 	}
 }
+
+// Instance is the instance of this part in the election.
+func (e *Election) Instance() string { return e.s.Self.Instance }
 
 // Close ends the connections. No reign of the election may go on.
 func (e *Election) Close() error { return e.members.Close() }
