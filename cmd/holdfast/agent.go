@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-storage/holdfast/internal/agent"
 	"github.com/holdfast-storage/holdfast/internal/agent/device"
+	"github.com/holdfast-storage/holdfast/internal/agent/hold"
 	"github.com/holdfast-storage/holdfast/internal/agent/numbers"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/file"
@@ -81,7 +82,9 @@ func runAgent(ctx context.Context, c config.Agent, dial dialer, log telemetry.Lo
 	defer mounted.close()
 	freezer := freeze.New(freeze.Config{Runner: runner})
 	thaw(ctx, freezer, log.Logger)
+	works := &works{mounts: mounted, began: time.Now(), pools: map[string]agent.Pool{}, held: map[string]hold.Hold{}}
 	drivers := func(p agent.Pool) (pool.Driver, error) {
+		works.note(p)
 		if d, ok, err := mounted.driver(p); ok || err != nil {
 			return d, err
 		}
@@ -89,11 +92,19 @@ func runAgent(ctx context.Context, c config.Agent, dial dialer, log telemetry.Lo
 	}
 	machine := agent.NewMachine(drivers, runner)
 	defer machine.Close()
+	works.machine = machine
+	jobs, err := openJobs(c.State, works, runner, log.Logger)
+	if err != nil {
+		return err
+	}
+	defer jobs.Close()
+	works.releaseEnded(ctx, jobs)
 	log.Info("the agent starts", "node", node, "controllers", c.Controllers, "state", c.State)
 	return agent.Run(ctx, agent.Config{
 		Node: node, Addresses: c.Controllers, Dial: dial, StateDir: c.State, Version: version, Log: log.Logger,
 		Host:      machine,
 		Holds:     mounted.holds(),
+		Jobs:      jobs,
 		Devices:   &device.Service{Finder: device.Finder{Run: runner}},
 		Numbers:   &numbers.Watcher{},
 		Providers: []model.Provider{model.Diskless, model.File, model.FileThin},

@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-storage/holdfast/internal/agent"
 	"github.com/holdfast-storage/holdfast/internal/agent/holding"
+	"github.com/holdfast-storage/holdfast/internal/agent/job"
 	"github.com/holdfast-storage/holdfast/internal/agent/local"
 	"github.com/holdfast-storage/holdfast/internal/agent/mount"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
@@ -41,7 +42,7 @@ func help(args []string) {
 	case freeze.HelperName:
 		os.Exit(freeze.HelperMain(args[2:]))
 	case worker.Name:
-		os.Exit(worker.Main(args[2:], map[string]worker.Kind{held.KindName: held.Kind()}))
+		os.Exit(worker.Main(args[2:], map[string]worker.Kind{held.KindName: held.Kind(), job.KindName: job.Kind()}))
 	}
 }
 

@@ -196,6 +196,12 @@ func (s *Service) Get(id string) (*agentpb.JobStatus, bool) {
 	return j.record.copy(), true
 }
 
+// Active tells whether a job is there and not over.
+func (s *Service) Active(id string) bool {
+	st, ok := s.Get(id)
+	return ok && !over(st)
+}
+
 // Watch calls changed with each job, and then with each one that changes, until ctx ends.
 func (s *Service) Watch(ctx context.Context, changed func(*agentpb.JobStatus)) {
 	const room = 1024
