@@ -187,6 +187,25 @@ func TestPendingDeletesGrowOldAndGo(t *testing.T) {
 	check(e, "0", "0", "")
 }
 
+func TestTheControllerCountsItsErrorReports(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.URL+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, string(text), "linstor_error_reports_count", "0")
+	must(t, string(text), "holdfast_error_reports_total", "0")
+}
+
 // A deletion whose row does not say since when is as old as it has been seen.
 func TestAPendingDeleteWithoutATimeIsAsOldAsItWasSeen(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{Nodes: 1})

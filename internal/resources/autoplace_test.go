@@ -203,4 +203,6 @@ func TestAutoplaceWithoutACountIsRefused(t *testing.T) {
 	}
 	_, err := r.autoplace("vol", model.Filter{})
 	refused(t, err, errs.Invalid, "neither the request nor the group has a place count")
+	_, err = r.autoplace("vol", count(0))
+	refused(t, err, errs.Invalid, "there is nothing to place", "the place count is 0", "1 or more")
 }

@@ -174,11 +174,14 @@ func wanted(f model.Filter) (int, error) {
 	case f.PlaceCount != nil:
 		n = int(*f.PlaceCount)
 	}
-	if n < 1 {
-		return 0, errs.New(errs.Invalid, errs.ResourceGroup, "there is nothing to place").About(errs.PlaceCount).
-			Because("neither the request nor the group has a place count").Fix("set a place count of 1 or more")
+	if n >= 1 {
+		return n, nil
 	}
-	return n, nil
+	e := errs.New(errs.Invalid, errs.ResourceGroup, "there is nothing to place").About(errs.PlaceCount).Fix("set a place count of 1 or more")
+	if f.PlaceCount != nil {
+		return 0, e.Because("the place count is %d", *f.PlaceCount)
+	}
+	return 0, e.Because("neither the request nor the group has a place count")
 }
 
 // usable sums what pools that could be picked can take, now and if they were empty.
