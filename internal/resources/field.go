@@ -231,7 +231,7 @@ func existing(r store.Reader, d model.DefinitionKey) []placer.Existing {
 // counts tells whether a replica is one to rely on.
 func counts(r store.Reader, x schema.Resource) bool {
 	n, ok := schema.Nodes.Get(r, x.Node)
-	return ok && !x.Deleting && !n.Leaving()
+	return ok && !x.Deleting && x.Becomes == "" && !n.Leaving()
 }
 
 // others yields the definitions that have a replica on a node.

@@ -86,7 +86,11 @@ func (s *Resources) dropVolumes(tx *store.Tx, r schema.Resource, gone []model.Vo
 	}
 	was := r
 	r.Volumes = left
-	if err := schema.Resources.Update(tx, r); err != nil {
+	if r.Becomes != "" && len(left) == 0 {
+		if err := s.becomes(tx, r); err != nil {
+			return err
+		}
+	} else if err := schema.Resources.Update(tx, r); err != nil {
 		return err
 	}
 	if err := schema.ReleaseSources(tx, was); err != nil {

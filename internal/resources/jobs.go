@@ -31,6 +31,9 @@ func (s *Resources) Work(ctx context.Context, j schema.Job, progress Progress) s
 		return s.evacuate(ctx, j, progress)
 	case schema.LoseNode:
 		return s.lose(ctx, j, progress)
+	case schema.MigrateDisk:
+		return s.migrate(ctx, j, progress)
+	case schema.CloneDefinition: // of package snapshots
 	}
 	return schema.JobTry{State: schema.JobFailed, Problems: []string{fmt.Sprintf("this program does not know the job %q", j.Kind)}}
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
@@ -172,9 +171,7 @@ func (s *Resources) sound(r store.Reader, x schema.Resource) []model.NodeKey {
 		if !st.Current || st.Phase != observed.Ready || st.Generation < uint64(schema.Resources.Revision(r, o.ID())) {
 			continue
 		}
-		if model.Replicates(d.Layers) && slices.ContainsFunc(st.Volumes, func(v observed.VolumeStatus) bool {
-			return !strings.EqualFold(v.DiskState, upToDate)
-		}) {
+		if !hasAllData(d, st) {
 			continue
 		}
 		nodes = append(nodes, o.Node)

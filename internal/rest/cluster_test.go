@@ -35,6 +35,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/resources"
 	"github.com/holdfast-storage/holdfast/internal/rest"
 	"github.com/holdfast-storage/holdfast/internal/schema"
+	"github.com/holdfast-storage/holdfast/internal/snapshots"
 	"github.com/holdfast-storage/holdfast/internal/store"
 	"github.com/holdfast-storage/holdfast/internal/wire"
 )
@@ -81,6 +82,7 @@ func newClusterAt(t *testing.T, now func() time.Time) *cluster {
 		t.Fatal(err)
 	}
 	var use *resources.Resources
+	var snaps *snapshots.Snapshots
 	hosts := dispatch.New(dispatch.Config{
 		Store: st, Observed: c.seen,
 		Destroyed: func(ctx context.Context, _ model.NodeKey, gone []dispatch.Gone) error {
@@ -90,13 +92,21 @@ func newClusterAt(t *testing.T, now func() time.Time) *cluster {
 			}
 			return use.Destroyed(ctx, list)
 		},
+		SnapshotsDestroyed: func(ctx context.Context, _ model.NodeKey, gone []dispatch.SnapshotGone) error {
+			list := make([]snapshots.Gone, len(gone))
+			for i, g := range gone {
+				list[i] = snapshots.Gone(g)
+			}
+			return snaps.Destroyed(ctx, list)
+		},
 	})
 	cat := &catalog.Catalog{Store: st, NewID: ids, Now: now}
 	use = &resources.Resources{
 		Store: st, Observed: c.seen, Hosts: hosts, Catalog: cat, NewID: ids, Now: now, Patience: 20 * time.Second,
 	}
+	snaps = &snapshots.Snapshots{Store: st, Observed: c.seen, Hosts: hosts, Resources: use, NewID: ids, Now: now, Patience: 20 * time.Second}
 	c.server = &rest.Server{
-		Store: st, Observed: c.seen, Catalog: cat, Resources: use,
+		Store: st, Observed: c.seen, Catalog: cat, Resources: use, Snapshots: snaps,
 		Inventory: &inventory.Inventory{Store: st, Observed: c.seen, Hosts: hosts, NewID: ids},
 		Setup:     rest.Setup{Database: "memory:", Listen: "[::]:3370", LogLevel: new(slog.LevelVar)},
 		Build:     rest.Build{Version: "1.34.0", Commit: "abc", Time: "2026-01-02T03:04:05Z"},
@@ -104,8 +114,23 @@ func newClusterAt(t *testing.T, now func() time.Time) *cluster {
 		Now:       now,
 		Log:       slog.New(slog.NewTextHandler(&locked{mu: &c.mu, w: &c.logged}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
-	c.serve(hosts, converge.New(converge.Config{Store: st, Observed: c.seen, Worker: use, RetryFirst: time.Millisecond}))
+	c.serve(hosts, converge.New(converge.Config{
+		Store: st, Observed: c.seen, Worker: worker{use, snaps}, Beside: []func(context.Context){snaps.Run}, RetryFirst: time.Millisecond,
+	}))
 	return c
+}
+
+// worker gives each job to the use cases that it belongs to.
+type worker struct {
+	*resources.Resources
+	snapshots *snapshots.Snapshots
+}
+
+func (w worker) Work(ctx context.Context, j schema.Job, progress resources.Progress) schema.JobTry {
+	if j.Kind == schema.CloneDefinition {
+		return w.snapshots.Work(ctx, j, progress)
+	}
+	return w.Resources.Work(ctx, j, progress)
 }
 
 // serve listens for agents and clients until the test ends.

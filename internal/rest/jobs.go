@@ -61,6 +61,11 @@ func objectOf(r store.Reader, j *schema.Job) string {
 		return string(schema.NameOfGroup(r, model.GroupKey(j.Object)))
 	case schema.CompleteDefinition:
 		return string(schema.NameOfDefinition(r, model.DefinitionKey(j.Object)))
+	case schema.CloneDefinition:
+		return string(schema.NameOfDefinition(r, model.DefinitionKey(j.Object)))
+	case schema.MigrateDisk:
+		definition, node, _ := strings.Cut(j.Object, "/")
+		return string(schema.NameOfDefinition(r, model.DefinitionKey(definition))) + " to " + string(schema.NameOfNode(r, model.NodeKey(node)))
 	case schema.EvacuateNode, schema.LoseNode:
 		return string(schema.NameOfNode(r, model.NodeKey(j.Object)))
 	}

@@ -64,7 +64,7 @@ func (r Route) success() wire.RetCode {
 func Routes() []Route {
 	return slices.Concat(
 		controllerRoutes(), nodeRoutes(), poolRoutes(), groupRoutes(), definitionRoutes(), resourceRoutes(),
-		snapshotRoutes(), backupRoutes(), otherRoutes(),
+		snapshotRoutes(), cloneRoutes(), moveRoutes(), eventRoutes(), backupRoutes(), otherRoutes(),
 	)
 }
 
@@ -134,6 +134,12 @@ func remove(path string, tier Tier, object wire.RetCode, itself errs.Object, f c
 // drop makes the route of a deletion that fails when there is nothing to delete.
 func drop(path string, tier Tier, object wire.RetCode, f changer) Route {
 	return change(http.MethodDelete, path, tier, wire.OpDelete|object, http.StatusOK, f)
+}
+
+// empty makes a route one of an installation that has none of its objects.
+func empty(r Route) Route {
+	r.State = Empty
+	return r
 }
 
 // raw makes the route of a GET whose handler writes its own answer.

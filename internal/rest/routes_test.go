@@ -89,8 +89,8 @@ func TestPlannedOperationsSaySo(t *testing.T) {
 func TestEveryAnswerIsJSON(t *testing.T) {
 	c := newCluster(t)
 	for _, r := range rest.Routes() {
-		if !strings.HasPrefix(r.Path, "/v1/") {
-			continue
+		if !strings.HasPrefix(r.Path, "/v1/") || strings.HasPrefix(r.Path, "/v1/events/") {
+			continue // events are a stream of their own form
 		}
 		for _, body := range []string{"", "{}", "[]"} {
 			if r.Method == "GET" && body != "" {

@@ -40,6 +40,7 @@ type Server struct {
 	gzips   sync.Pool         // of *gzip.Writer
 	numbers requestNumbers    // of requests, for the log
 	walks   walks             // of lists that are read in pages
+	stop    stopping          // streams of events end with it
 }
 
 // Build says what program this is.

@@ -8,32 +8,6 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/wire"
 )
 
-// empty makes a route one of an installation that has none of its objects.
-func empty(r Route) Route {
-	r.State = Empty
-	return r
-}
-
-func snapshotRoutes() []Route {
-	const (
-		definition = "/v1/resource-definitions/{resource}"
-		snapshots  = definition + "/snapshots"
-		one        = snapshots + "/{snapshot}"
-	)
-	return []Route{
-		none("/v1/view/snapshots", Daily, []wire.Snapshot{}),
-		empty(get(snapshots, Daily, wire.ObjSnapshot, (*Server).listSnapshots)),
-		empty(get(one, Daily, wire.ObjSnapshot, (*Server).getSnapshot)),
-		empty(remove(one, Daily, wire.ObjSnapshot, errs.Snapshot, (*Server).deleteSnapshot)),
-		planned("POST", snapshots, Daily),
-		planned("PUT", one, Feature),
-		planned("POST", "/v1/actions/snapshot/multi", Daily),
-		planned("POST", definition+"/snapshot-restore-resource/{snapshot}", Daily),
-		planned("POST", definition+"/snapshot-restore-volume-definition/{snapshot}", Daily),
-		planned("POST", definition+"/snapshot-rollback/{snapshot}", Daily),
-	}
-}
-
 // dataList is how the API wraps the lists of schedules.
 type dataList struct {
 	Data []struct{} `json:"data"`
@@ -104,8 +78,5 @@ func otherRoutes() []Route {
 		planned("DELETE", file, Feature),
 		planned("GET", file+"/check/{node}", Feature),
 		planned("GET", file+"/status/{node}", Feature),
-
-		planned("GET", "/v1/events/drbd/promotion", Feature),
-		planned("GET", "/v1/events/nodes", Feature),
 	}
 }

@@ -108,9 +108,12 @@ const (
 	CloneFailed   = "FAILED"
 )
 
-// ResourceDefinitionCloneStatus says how far a clone is.
+// ResourceDefinitionCloneStatus says how far a clone is. The sizes and the problem are Holdfast's own.
 type ResourceDefinitionCloneStatus struct {
-	Status string `json:"status"`
+	Status  string  `json:"status"`
+	Done    SizeKiB `json:"done_kib"`  // of the content
+	Total   SizeKiB `json:"total_kib"` // all of the content
+	Problem string  `json:"problem,omitempty"`
 }
 
 // VolumeDefinition is what all replicas of a volume share.

@@ -25,7 +25,7 @@ func (e *Encoder) writeDefinition(b *Buffer, d *schema.Definition, withVolumes b
 	b.text("name", string(d.Name))
 	b.optional("external_name", d.ExternalName)
 	e.props(b, d.Props, property{})
-	b.flags(deleteFlag(d.Deleting))
+	b.flags(definitionFlags(d))
 	e.definitionLayers(b, d)
 	b.optional("uuid", d.UUID)
 	b.text("resource_group_name", e.groupOf(d.Group).name)
@@ -43,6 +43,19 @@ func (e *Encoder) writeDefinition(b *Buffer, d *schema.Definition, withVolumes b
 		}
 	}
 	b.Close('}')
+}
+
+// definitionFlags says that a definition is being deleted, or is a clone that is not complete.
+func definitionFlags(d *schema.Definition) []string {
+	flags := deleteFlag(d.Deleting)
+	switch {
+	case d.Clone == nil:
+	case d.Clone.State == schema.Cloning:
+		flags = append(flags, wire.FlagCloning)
+	case d.Clone.State == schema.CloneFailed:
+		flags = append(flags, wire.FlagFailed)
+	}
+	return flags
 }
 
 func (e *Encoder) definitionLayers(b *Buffer, d *schema.Definition) {

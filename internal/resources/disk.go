@@ -1,0 +1,278 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-storage/holdfast/internal/errs"
+	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/observed"
+	"github.com/holdfast-storage/holdfast/internal/schema"
+	"github.com/holdfast-storage/holdfast/internal/store"
+)
+
+// DiskChange is what is asked for a replica that gets or loses its disk.
+type DiskChange struct {
+	Pool   string   // of the new disk; empty: as for a new replica
+	Layers []string // none: as the definition says
+}
+
+// AddDisk gives a replica without a disk one, and returns when the disk is there; its peers then
+// fill it. That it has one is a notice.
+func (s *Resources) AddDisk(ctx context.Context, definition, node string, c DiskChange) ([]errs.Notice, error) {
+	layers, err := model.ParseLayers(c.Layers)
+	if err != nil {
+		return nil, err
+	}
+	b := s.birth()
+	var d schema.Definition
+	var id model.ResourceID
+	var notice *errs.Notice
+	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
+		r, err := schema.FindResource(tx, definition, node)
+		if err != nil {
+			return err
+		}
+		id, notice = r.ID(), nil
+		d, _ = schema.Definitions.Get(tx, r.Definition)
+		if r.Kind == schema.Diskful && r.Becomes == "" {
+			notice = &errs.Notice{Kind: errs.HasDiskAlready, Object: errs.Resource, Message: fmt.Sprintf("resource %s on node %s has a disk already", d.Name, node)}
+			return nil
+		}
+		return s.giveDisk(tx, d, r.Node, c.Pool, layers, b)
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case notice != nil:
+		return []errs.Notice{*notice}, nil
+	}
+	return s.settled(ctx, "given a disk", d.Name, rev, id)
+}
+
+// settled waits for the part of one node.
+func (s *Resources) settled(ctx context.Context, verb string, name model.DefinitionName, rev store.Revision, id model.ResourceID) ([]errs.Notice, error) {
+	notices, failed := s.Await(ctx, verb, name, rev, []model.ResourceID{id})
+	if failed != nil {
+		return notices, failed.Fix("the node tries again by itself; look at the state of the resource")
+	}
+	return notices, s.Finish(context.WithoutCancel(ctx), id)
+}
+
+// giveDisk gives a node a replica with a disk, or a disk to the replica that it has.
+func (s *Resources) giveDisk(tx *store.Tx, d schema.Definition, node model.NodeKey, pool string, layers []model.Layer, b birth) error {
+	n, _ := schema.Nodes.Get(tx, node)
+	old, exists := schema.Resources.Get(tx, model.ResourceID{Definition: d.Name.Key(), Node: node})
+	closing := errs.New(errs.Closing, errs.Resource, "resource %s on node %s gets no disk", d.Name, n.Name)
+	switch {
+	case len(layers) > 0 && len(d.Layers) > 0 && !slices.Equal(layers, d.Layers):
+		return errs.New(errs.Invalid, errs.Resource, "resource %s on node %s gets no disk", d.Name, n.Name).About(errs.LayerStack).
+			Because("it has the layers %s, and %s were asked for", layerText(d.Layers), layerText(layers))
+	case exists && old.Deleting:
+		return closing.Because("it is being deleted").Fix("wait until it is gone")
+	case exists && old.Becomes != "":
+		return closing.Because("it is losing the one that it had").Fix("wait until that is gone")
+	}
+	if err := s.connected(n); err != nil {
+		return err
+	}
+	request := NewResource{Node: string(n.Name), Kind: schema.Diskful}
+	if pool != "" {
+		request.Props = map[string]string{"StorPoolName": pool}
+	}
+	p, err := s.choosePool(tx, d, n, request)
+	if err != nil {
+		return err
+	}
+	if err := s.convert(tx, d, replica{node: node, pool: p.Name.Key(), kind: schema.Diskful, birth: b}); err != nil {
+		return err
+	}
+	row, _ := schema.Resources.Get(tx, model.ResourceID{Definition: d.Name.Key(), Node: node})
+	row.Adding = true
+	if err := schema.Resources.Update(tx, row); err != nil {
+		return err
+	}
+	return checkReplication(d.Name, d.Layers, copies(tx, d.Name.Key()))
+}
+
+// RemoveDisk makes a replica one without a disk, and returns when the disk is gone. The device
+// stays usable, over the network. It is refused for the last disk, while no other is known to
+// have all data, and where no layer brings the data over the network. That it has none is a
+// notice. The new kind is Client or TieBreaker.
+func (s *Resources) RemoveDisk(ctx context.Context, definition, node string, kind schema.ResourceKind) ([]errs.Notice, error) {
+	var d schema.Definition
+	var id model.ResourceID
+	var notice *errs.Notice
+	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
+		r, err := schema.FindResource(tx, definition, node)
+		if err != nil {
+			return err
+		}
+		id, notice = r.ID(), nil
+		d, _ = schema.Definitions.Get(tx, r.Definition)
+		if r.Kind != schema.Diskful {
+			notice = &errs.Notice{Kind: errs.DisklessAlready, Object: errs.Resource, Message: fmt.Sprintf("resource %s on node %s has no disk", d.Name, node)}
+			return nil
+		}
+		if err := s.removable(tx, d, r); err != nil {
+			return err
+		}
+		r.Adding, r.Becomes = false, kind
+		r.Volumes = slices.Clone(r.Volumes)
+		for i := range r.Volumes {
+			r.Volumes[i].Deleting = true
+		}
+		if len(r.Volumes) == 0 {
+			return s.becomes(tx, r)
+		}
+		return schema.Resources.Update(tx, r)
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case notice != nil:
+		return []errs.Notice{*notice}, nil
+	}
+	if notices, err := s.settled(ctx, "without its disk", d.Name, rev, id); err != nil || len(notices) > 0 {
+		return notices, err
+	}
+	return s.settled(ctx, "without its disk", d.Name, schema.Resources.Revision(s.Store.Snapshot(), id), id)
+}
+
+// removable refuses to take a disk away that is needed.
+func (s *Resources) removable(tx *store.Tx, d schema.Definition, r schema.Resource) error {
+	n, _ := schema.Nodes.Get(tx, r.Node)
+	keeps := errs.New(errs.Invalid, errs.Resource, "resource %s on node %s keeps its disk", d.Name, n.Name)
+	if !model.Replicates(d.Layers) {
+		return keeps.About(errs.LayerStack).Because("no layer of the stack %s brings its data over the network", layerText(d.Layers)).
+			Fix("delete the resource, if nobody needs its data")
+	}
+	if r.Deleting {
+		keeps.Kind = errs.Closing
+		return keeps.Because("it is being deleted")
+	}
+	others := 0
+	for o := range schema.ResourcesOf(tx, r.Definition) {
+		if o.Node != r.Node && o.Kind == schema.Diskful && !o.Deleting && o.Becomes == "" {
+			others++
+		}
+	}
+	if others == 0 {
+		keeps.Kind = errs.NotEnough
+		return keeps.About(errs.ReplicaCount).Because("it is the last one with data").Fix("give another node a disk first")
+	}
+	if !r.Adding && len(s.sound(tx, r)) == 0 {
+		keeps.Kind = errs.NotUpToDate
+		return keeps.Because("none of its %s is known to have all data", counted(others, "peer")).Fix("wait until one has")
+	}
+	return s.connected(n)
+}
+
+// becomes makes a replica whose volumes are gone one without a disk.
+func (s *Resources) becomes(tx *store.Tx, r schema.Resource) error {
+	d, _ := schema.Definitions.Get(tx, r.Definition)
+	seed, err := uuid.Parse(r.UUID)
+	if err != nil {
+		return fmt.Errorf("the id of resource %s: %w", r.ID(), err)
+	}
+	r.Kind, r.Becomes = r.Becomes, ""
+	if err := s.furnish(tx, d, &r, schema.DisklessPool.Key(), birth{at: r.Created, seed: uuid.NewSHA1(seed, []byte(r.Kind))}); err != nil {
+		return err
+	}
+	return schema.Resources.Update(tx, r)
+}
+
+// Activate makes a replica usable again that was deactivated, and returns when its devices are
+// there. It is refused while another one in the same shared space is active.
+func (s *Resources) Activate(ctx context.Context, definition, node string) ([]errs.Notice, error) {
+	return s.setInactive(ctx, definition, node, false)
+}
+
+// Deactivate takes the devices of a replica away and keeps its data, and returns when that is
+// so. It is refused while they are in use.
+func (s *Resources) Deactivate(ctx context.Context, definition, node string) ([]errs.Notice, error) {
+	view := s.Store.Snapshot()
+	r, err := schema.FindResource(view, definition, node)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.unused(ctx, schema.NameOfDefinition(view, r.Definition), []schema.Resource{r}); err != nil {
+		return nil, err
+	}
+	return s.setInactive(ctx, definition, node, true)
+}
+
+func (s *Resources) setInactive(ctx context.Context, definition, node string, inactive bool) ([]errs.Notice, error) {
+	verb := "activated"
+	if inactive {
+		verb = "deactivated"
+	}
+	var name model.DefinitionName
+	var id model.ResourceID
+	already := false
+	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
+		r, err := schema.FindResource(tx, definition, node)
+		if err != nil {
+			return err
+		}
+		name, id = schema.NameOfDefinition(tx, r.Definition), r.ID()
+		if already = r.Inactive == inactive; already {
+			return nil
+		}
+		n, _ := schema.Nodes.Get(tx, r.Node)
+		if err := s.connected(n); err != nil {
+			return err
+		}
+		if r.Deleting {
+			return errs.New(errs.Closing, errs.Resource, "resource %s on node %s is not %s", name, n.Name, verb).Because("it is being deleted")
+		}
+		if by := activeElsewhere(tx, r); !inactive && by != "" {
+			return errs.New(errs.InUse, errs.Resource, "resource %s on node %s is not activated", name, n.Name).
+				Because("it is active on node %s, in the same shared space", by).Fix("deactivate it there first")
+		}
+		r.Inactive = inactive
+		return schema.Resources.Update(tx, r)
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case already:
+		return []errs.Notice{{Kind: errs.SuccessNote, Object: errs.Resource, Message: fmt.Sprintf("resource %s on node %s is %s already", name, node, verb)}}, nil
+	}
+	notices, err := s.settled(ctx, verb, name, rev, id)
+	if inactive && errs.Is(err, errs.InUse) {
+		// Someone came between the question and the commit: he keeps it.
+		if _, failed := s.setInactive(ctx, definition, node, false); failed != nil {
+			return notices, errs.As(err).Detail("it could not be kept active: " + failed.Error())
+		}
+	}
+	return notices, err
+}
+
+// activeElsewhere names a node where the data of a replica in a shared space is in use or may
+// be.
+func activeElsewhere(r store.Reader, x schema.Resource) model.NodeName {
+	space := spaceOf(r, x)
+	if space == "" {
+		return ""
+	}
+	for o := range schema.ResourcesOf(r, x.Definition) {
+		if o.Node != x.Node && !o.Inactive && spaceOf(r, o) == space {
+			return schema.NameOfNode(r, o.Node)
+		}
+	}
+	return ""
+}
+
+// upToDateOn tells whether a replica is known to have all its data now.
+func (s *Resources) upToDateOn(r store.Reader, x schema.Resource) bool {
+	st, _ := s.Observed.Resource(x.ID())
+	d, _ := schema.Definitions.Get(r, x.Definition)
+	return st.Current && st.Phase == observed.Ready && st.Generation >= uint64(schema.Resources.Revision(r, x.ID())) && hasAllData(d, st)
+}
