@@ -49,7 +49,7 @@ func (b *bench) devices(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return b.copies(ctx, s)
 }
 
 func (b *bench) device(ctx context.Context, s *server, dir, group string) error {
