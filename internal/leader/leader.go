@@ -149,6 +149,14 @@ func (e *Election) look(ctx context.Context) (key *clientv3.GetResponse, err err
 	return r, nil
 }
 
+// Look asks etcd once who leads: nil when nobody does.
+func (e *Election) Look(ctx context.Context) (*Candidate, error) {
+	if _, err := e.look(ctx); err != nil {
+		return nil, fmt.Errorf("ask etcd who leads: %w", err)
+	}
+	return e.seen.Load().leader, nil
+}
+
 // Campaign waits until this controller leads, or ctx ends. It goes on through every trouble with etcd.
 func (e *Election) Campaign(ctx context.Context) (*Reign, error) {
 	const often = 300 * time.Millisecond

@@ -23,7 +23,10 @@ type Collection[K comparable, V any] struct {
 }
 
 // Registered is a [Collection] of any types.
-type Registered interface{ definition() *definition }
+type Registered interface {
+	Name() string
+	definition() *definition
+}
 
 // definition is what the store knows of a collection, without its types. Rows are handled as pointers to V.
 type definition struct {

@@ -160,8 +160,11 @@ func (s *Store) commit(ctx context.Context, queued []*update) {
 	}
 }
 
-func metaEntry(st *state) kv.Entry {
-	text, err := json.Marshal(meta{Format: metaFormat, Revision: st.revision, Origin: st.origin})
+func metaEntry(st *state) kv.Entry { return OwnRow(st.revision, st.origin) }
+
+// OwnRow is the stored form of the store's own row: the revision of the newest update, and the origin.
+func OwnRow(r Revision, o Origin) kv.Entry {
+	text, err := json.Marshal(meta{Format: metaFormat, Revision: r, Origin: o})
 	if err != nil {
 		panic(fmt.Sprintf("store: the own row cannot be encoded: %v", err)) // numbers and a string always can
 	}

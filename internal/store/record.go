@@ -48,26 +48,11 @@ func (d *definition) read(key string, raw []byte) (r *row, err error) {
 			r, err = nil, fmt.Errorf("a function of the collection panics on it: %v", p)
 		}
 	}()
-	var rec record
-	if err := json.Unmarshal(raw, &rec); err != nil {
-		return nil, fmt.Errorf("it is not a record: %w", err)
+	rec, err := d.body(raw)
+	if err != nil {
+		return nil, err
 	}
-	if len(rec.Row) == 0 || string(rec.Row) == "null" {
-		return nil, errors.New("the record has no row")
-	}
-	if rec.Schema > d.schema {
-		return nil, fmt.Errorf("it has schema %d, this program knows %d", rec.Schema, d.schema)
-	}
-	body := []byte(rec.Row)
-	for from := rec.Schema; from < d.schema; from++ {
-		if d.upgrade == nil {
-			return nil, fmt.Errorf("it has schema %d, and there is no way from there to %d", from, d.schema)
-		}
-		if body, err = d.upgrade(from, body); err != nil {
-			return nil, fmt.Errorf("upgrade from schema %d: %w", from, err)
-		}
-	}
-	value, err := d.decode(body)
+	value, err := d.decode(rec.Row)
 	if err != nil {
 		return nil, fmt.Errorf("the row does not decode: %w", err)
 	}
@@ -75,6 +60,47 @@ func (d *definition) read(key string, raw []byte) (r *row, err error) {
 		return nil, fmt.Errorf("it holds the row %s", d.showK(have))
 	}
 	return d.row(rec.Revision, value, key), nil
+}
+
+// StoredKey returns the engine's key of a row of a collection, given its stored form.
+func StoredKey(c Registered, raw []byte) (key string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a function of the collection panics on it: %v", p)
+		}
+	}()
+	d := c.definition()
+	body, err := d.body(raw)
+	if err != nil {
+		return "", err
+	}
+	value, err := d.decode(body.Row)
+	if err != nil {
+		return "", fmt.Errorf("the row does not decode: %w", err)
+	}
+	return d.stored(d.encodeK(value)), nil
+}
+
+// body reads a stored form, with the row brought forward to the collection's schema.
+func (d *definition) body(raw []byte) (rec record, err error) {
+	if err := json.Unmarshal(raw, &rec); err != nil {
+		return rec, fmt.Errorf("it is not a record: %w", err)
+	}
+	if len(rec.Row) == 0 || string(rec.Row) == "null" {
+		return rec, errors.New("the record has no row")
+	}
+	if rec.Schema > d.schema {
+		return rec, fmt.Errorf("it has schema %d, this program knows %d", rec.Schema, d.schema)
+	}
+	for from := rec.Schema; from < d.schema; from++ {
+		if d.upgrade == nil {
+			return rec, fmt.Errorf("it has schema %d, and there is no way from there to %d", from, d.schema)
+		}
+		if rec.Row, err = d.upgrade(from, rec.Row); err != nil {
+			return rec, fmt.Errorf("upgrade from schema %d: %w", from, err)
+		}
+	}
+	return rec, nil
 }
 
 // row makes a row with all that is derived from it.

@@ -50,10 +50,16 @@ func (s *Store) Stats() Stats {
 		Queued:    queued,
 		Watchers:  int(s.count.watchers.Load()),
 		Aside:     len(v.state.aside),
-		Held:      make(map[string]int, len(v.state.tables)),
-	}
-	for i, d := range s.layout.defs {
-		st.Held[d.name] = v.state.tables[i].rows.Len()
+		Held:      v.Held(),
 	}
 	return st
+}
+
+// Held is the number of rows by collection.
+func (v *View) Held() map[string]int {
+	held := make(map[string]int, len(v.state.tables))
+	for i, d := range v.state.layout.defs {
+		held[d.name] = v.state.tables[i].rows.Len()
+	}
+	return held
 }
