@@ -130,6 +130,7 @@ func (a *app) commands() []*cobra.Command {
 		a.node(),
 		a.nodeConnection(),
 		a.orphans(),
+		a.pages(),
 		a.physicalStorage(),
 		a.remote(),
 		a.resource(),
