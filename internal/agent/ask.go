@@ -6,23 +6,29 @@ package agent
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-storage/holdfast/api/agentpb"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 )
 
-// answer answers one ask. An ask that comes while too many are being answered is refused at
-// once, so that asks about a host that hangs cannot pile up.
+// answer answers one ask. An ask that comes while too many are being answered waits for its turn,
+// and is refused when that does not come in the time of a call: so many may ask at once, and asks
+// about a host that hangs do not pile up.
 func (s *session) answer(ctx context.Context, ask *agentpb.Ask) {
 	answer := &agentpb.AnswerRequest{Node: s.cfg.Node, Session: *s.id.Load(), Id: ask.GetId()}
+	turn := time.NewTimer(s.limits.Call)
+	defer turn.Stop()
 	select {
 	case s.asks <- struct{}{}:
 		s.find(ctx, ask, answer)
 		<-s.asks
-	default:
+	case <-ctx.Done():
+		return
+	case <-turn.C:
 		answer.Failure = &agentpb.Failure{
 			Step:    "answer",
-			Message: fmt.Sprintf("the host is answering %d questions already; ask again later", cap(s.asks)),
+			Message: fmt.Sprintf("the host has been answering %d questions for %v; ask again later", cap(s.asks), s.limits.Call),
 		}
 	}
 	for try := range uint32(mostUnanswered) {

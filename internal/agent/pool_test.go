@@ -311,17 +311,37 @@ func TestHoldersAreToldOnDemand(t *testing.T) {
 	})
 }
 
-func TestTooManyAsksAreRefused(t *testing.T) {
+// many asks ten questions about a pool whose look hangs.
+func (b *bench) many(s *fakecontroller.Session) {
+	b.t.Helper()
+	m := &agentpb.Assignments{}
+	for i := range 10 {
+		m.Asks = append(m.Asks, checkPool(fmt.Sprint(i), "hung", "FILE"))
+	}
+	b.send(s, m)
+	synctest.Wait()
+}
+
+func TestAsksWaitForTheirTurn(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.Limits.Asks = 4
 		hold := b.HoldPool("hung")
-		s := b.serve()
-		m := &agentpb.Assignments{}
+		b.many(b.serve())
+		hold.Release()
 		for i := range 10 {
-			m.Asks = append(m.Asks, checkPool(fmt.Sprint(i), "hung", "FILE"))
+			if f := b.answer(fmt.Sprint(i)).GetFailure(); f != nil {
+				t.Errorf("ask %d: %v", i, f)
+			}
 		}
-		b.send(s, m)
-		synctest.Wait()
+	})
+}
+
+func TestAsksAboutAHostThatHangsDoNotPileUp(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.Limits.Asks = 4
+		hold := b.HoldPool("hung")
+		b.many(b.serve())
+		time.Sleep(11 * time.Second)
 		hold.Release()
 		refused := 0
 		for i := range 10 {
