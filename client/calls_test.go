@@ -284,6 +284,22 @@ func calls() []call {
 			return rc(c.ModifyVolume(ctx, "r", "n", 0, client.VolumeModify{PropsModify: props}))
 		}, "PUT /v1/resource-definitions/r/resources/n/volumes/0 " + changed, "[]"},
 		{"Volume", func(ctx context.Context, c *client.Client) error { _, err := c.Volume(ctx, "r", "n", 0); return err }, "GET /v1/resource-definitions/r/resources/n/volumes/0 ", "{}"},
+
+		{"HostJobs", func(ctx context.Context, c *client.Client) error {
+			_, err := c.HostJobs(ctx, "n", client.JobFilter{States: []string{"done"}})
+			return err
+		}, "GET /v1/nodes/n/jobs?states=done ", "[]"},
+		{"HostJob", func(ctx context.Context, c *client.Client) error { _, err := c.HostJob(ctx, "n", "j"); return err }, "GET /v1/nodes/n/jobs/j ", "{}"},
+		{"StartHostJob", func(ctx context.Context, c *client.Client) error {
+			return rc(c.StartHostJob(ctx, "n", client.HostJobCreate{ID: "j", Kind: "download", URL: "http://x/", To: &client.JobEnd{ResourceName: "r"}}))
+		}, `POST /v1/nodes/n/jobs {"id":"j","kind":"download","to":{"resource_name":"r","volume_number":0},"url":"http://x/"}`, "[]"},
+		{"EndHostJob", func(ctx context.Context, c *client.Client) error { return rc(c.EndHostJob(ctx, "n", "j")) }, "DELETE /v1/nodes/n/jobs/j ", "[]"},
+		{"HeldPools", func(ctx context.Context, c *client.Client) error { _, err := c.HeldPools(ctx, "n"); return err }, "GET /v1/nodes/n/held-pools ", "[]"},
+		{"InspectPool", func(ctx context.Context, c *client.Client) error { _, err := c.InspectPool(ctx, "n", "p"); return err }, "GET /v1/nodes/n/storage-pools/p/holds ", "{}"},
+		{"AcquireHold", func(ctx context.Context, c *client.Client) error {
+			return rc(c.AcquireHold(ctx, "n", "p", client.HoldCreate{ID: "h", ReadOnly: new(true)}))
+		}, `POST /v1/nodes/n/storage-pools/p/holds {"id":"h","read_only":true}`, "[]"},
+		{"ReleaseHold", func(ctx context.Context, c *client.Client) error { return rc(c.ReleaseHold(ctx, "n", "p", "a/b")) }, "DELETE /v1/nodes/n/storage-pools/p/holds?id=a%2Fb ", "[]"},
 	}
 }
 

@@ -135,7 +135,7 @@ func New(ctx context.Context, c Config) (*Controller, error) {
 	}
 	k.REST = &rest.Server{
 		Store: st, Observed: k.Observed, Inventory: k.Inventory, Catalog: k.Catalog, Resources: k.Resources, Snapshots: k.Snapshots, Build: c.Build, Setup: c.Setup,
-		Log: c.Log,
+		Log: c.Log, Work: k.Dispatch,
 	}
 	if k.Identity != nil {
 		k.REST.Joiner = k.Identity

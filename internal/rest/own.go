@@ -11,7 +11,7 @@ import (
 
 // OwnRoutes lists the operations that Holdfast has beyond the API. The list is the caller's own.
 func OwnRoutes() []Route {
-	return []Route{
+	return append(hostRoutes(), []Route{
 		read(http.MethodPost, "/v1/nodes/{node}/join-token", Feature, wire.ObjNode, (*Server).createJoinToken),
 		get("/v1/resource-groups/{resource_group}/explain", Feature, wire.ObjRscGrp, (*Server).explain),
 		read(http.MethodPost, "/v1/resource-groups/{resource_group}/explain", Feature, wire.ObjRscGrp, (*Server).explainRequest),
@@ -20,5 +20,5 @@ func OwnRoutes() []Route {
 		drop("/v1/nodes/{node}/storage-pools/{storagepool}/orphans", Feature, wire.ObjVlm, (*Server).removeOrphans),
 		get("/v1/jobs", Feature, 0, (*Server).listJobs),
 		get("/v1/jobs/{job}", Feature, 0, (*Server).getJob),
-	}
+	}...)
 }

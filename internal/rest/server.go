@@ -28,6 +28,7 @@ type Server struct {
 	Resources *resources.Resources
 	Snapshots *snapshots.Snapshots
 	Joiner    Joiner // makes join tokens; nil: there are none
+	Work      Work   // has hosts do jobs and hold pools; nil: they do nothing
 
 	Build   Build
 	Setup   Setup

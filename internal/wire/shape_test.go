@@ -96,6 +96,10 @@ var responses = []any{
 	wire.Stats{},
 	wire.SpaceReport{},
 	wire.Orphan{},
+	wire.HostJob{},
+	wire.JobEnd{},
+	wire.HeldPool{},
+	wire.Hold{},
 	wire.Explanation{},
 	wire.ExplainedPick{},
 	wire.ExplainedPool{},
@@ -165,6 +169,8 @@ var requests = []any{
 	wire.SnapshotRestore{},
 	wire.SnapshotRollback{},
 	wire.ErrorReportDelete{},
+	wire.HostJobCreate{},
+	wire.HoldCreate{},
 }
 
 func TestEveryBodyIsCheckedHere(t *testing.T) {
