@@ -35,7 +35,7 @@ type document struct {
 
 // record is a row as the store has it.
 type record struct {
-	Schema   int             `json:"schema,omitempty"`
+	Schema   int             `json:"schema"`
 	Revision store.Revision  `json:"revision"`
 	Row      json.RawMessage `json:"row"`
 }

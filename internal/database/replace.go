@@ -119,7 +119,7 @@ func replaceFile(ctx context.Context, entries []kv.Entry, report Report, path st
 				former = v.Revision
 			}
 		}
-		saved = path + ".replaced-" + now.UTC().Format("20060102T150405Z")
+		saved = beside(path, "replaced", now)
 	}
 	fresh := path + ".new"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -151,6 +151,16 @@ func replaceFile(ctx context.Context, entries []kv.Entry, report Report, path st
 		return saved, err
 	}
 	return saved, errors.Join(d.Sync(), d.Close())
+}
+
+// beside returns a free name for what a file was.
+func beside(path, what string, now time.Time) string {
+	name := path + "." + what + "-" + now.UTC().Format("20060102T150405Z")
+	for free, n := name, 2; ; free, n = fmt.Sprintf("%s-%d", name, n), n+1 {
+		if _, err := os.Lstat(free); errors.Is(err, os.ErrNotExist) {
+			return free
+		}
+	}
 }
 
 // lockPatience is how long the process that has a file is waited for: it may just be stopping.
@@ -212,7 +222,7 @@ func Migrate(ctx context.Context, from, to Place, now time.Time) (Replaced, erro
 	}
 	done.Saved = ""
 	if from.File != "" {
-		done.Saved = from.File + ".migrated-" + now.UTC().Format("20060102T150405Z")
+		done.Saved = beside(from.File, "migrated", now)
 		if err := os.Rename(from.File, done.Saved); err != nil {
 			return done, fmt.Errorf("the migration is complete, but the former file was not renamed: %w", err)
 		}
