@@ -4,6 +4,7 @@
 package contract_test
 
 import (
+	"context"
 	"flag"
 	"io"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-storage/holdfast/api/agentpb"
+	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/store"
 	"github.com/holdfast-storage/holdfast/test/cluster"
@@ -67,11 +70,29 @@ func (w *world) node(name string, plain bool) {
 	w.Register(name)
 	a := w.Agents[name]
 	a.Resize(cluster.Pool, poolSize)
+	a.Devices, a.SetLogLevel = shelf{}, func(string) error { return nil }
 	if plain {
 		a.Layers = []model.Layer{model.Storage}
 	}
 	w.StartAgent(name)
 	w.AddPool(name, cluster.Pool)
+}
+
+// shelf is the devices of each host: two free ones, of which LVM makes what is asked for.
+type shelf struct{}
+
+func (shelf) List(context.Context) ([]*agentpb.Device, error) {
+	return []*agentpb.Device{
+		{Path: "/dev/sdb", Size: 8 << 30, Rotational: true, Model: "M", Serial: "S1", Wwn: "0x5000"},
+		{Path: "/dev/nvme0n1", Size: 4 << 30},
+	}, nil
+}
+
+func (shelf) CreateBackend(_ context.Context, b *agentpb.CreateBackend) error {
+	if strings.HasPrefix(b.GetProvider(), "LVM") {
+		return nil
+	}
+	return errs.New(errs.Unsupported, errs.Node, "this host has no %s", b.GetProvider())
 }
 
 // get returns the status and the text that a path answers with.
