@@ -136,6 +136,7 @@ const (
 	WrongIdentity Reason = "belongs to another pool"
 	LostIdentity  Reason = "has lost its identity" // Something else lies there: a file system that is not mounted, most likely.
 	Unreadable    Reason = "cannot be read"
+	Incomplete    Reason = "is incomplete" // Disks of it are missing. Volumes on the others work.
 )
 
 // FaultyError says that a pool as a whole cannot be worked with, and what an operator can do about it.

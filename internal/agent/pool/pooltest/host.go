@@ -121,7 +121,7 @@ func mountImage(tb testing.TB, image, dir, fstype string, size int64) {
 // loopsOver returns the loop devices that are bound to files in a folder, with the files.
 func loopsOver(tb testing.TB, dir string) map[string]string {
 	tb.Helper()
-	loops, err := inuse.Loops("/sys")
+	loops, err := inuse.Loops("/proc", "/sys")
 	if err != nil {
 		tb.Fatal(err)
 	}

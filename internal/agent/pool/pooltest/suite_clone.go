@@ -131,7 +131,7 @@ func testCloneSizes(t *testing.T, u *subject) {
 
 func testManyClones(t *testing.T, u *subject) {
 	d := u.cloner(t)
-	const n = 20
+	n := u.few(20)
 	u.filled(t, db(0), 2*MiB, "content")
 	g, ctx := errgroup.WithContext(t.Context())
 	id := func(i int) pool.ID { return pool.ID{Resource: fmt.Sprintf("clone%d", i)} }

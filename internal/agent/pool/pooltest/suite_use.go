@@ -120,7 +120,7 @@ func testCrash(t *testing.T, u *subject) {
 }
 
 func testMany(t *testing.T, u *subject) {
-	const n = 32
+	n := u.few(32)
 	g, ctx := errgroup.WithContext(t.Context())
 	devices := make([]string, n)
 	for i := range n {

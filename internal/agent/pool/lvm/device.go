@@ -1,0 +1,295 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lvm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+)
+
+const (
+	// Who only has a device open may be gone in a moment: udev looks into devices. They are looked for this often, with this pause in between, before
+	// they count as users.
+	passingTries = 10
+	passingPause = 50 * time.Millisecond
+)
+
+// devicePath is where a logical volume has its device.
+func (p *Pool) devicePath(name string) string { return filepath.Join("/dev", p.c.Group, name) }
+
+// blockNumber returns the number of a device, or false when there is none.
+func blockNumber(path string) (uint64, bool, error) {
+	var st unix.Stat_t
+	err := unix.Stat(path, &st)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("look at %s: %w", path, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFBLK {
+		return 0, false, fmt.Errorf("%s is no block device", path)
+	}
+	return st.Rdev, true, nil
+}
+
+// attribute reads a file of a device in sysfs.
+func attribute(rdev uint64, name string) (string, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/sys/dev/block/%d:%d/%s", unix.Major(rdev), unix.Minor(rdev), name))
+	return strings.TrimSpace(string(text)), err
+}
+
+// device returns the device of a logical volume that LVM says is active, or none when it is gone.
+func (p *Pool) device(name string) (pool.Device, error) {
+	path := p.devicePath(name)
+	rdev, ok, err := blockNumber(path)
+	if err != nil || !ok {
+		return pool.Device{}, err
+	}
+	text, err := attribute(rdev, "size")
+	if errors.Is(err, os.ErrNotExist) {
+		return pool.Device{}, nil
+	}
+	if err != nil {
+		return pool.Device{}, fmt.Errorf("look at the size of %s: %w", path, err)
+	}
+	sectors, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return pool.Device{}, fmt.Errorf("the size of %s is %q: %w", path, text, err)
+	}
+	return pool.Device{Path: path, Size: sectors * sector}, nil
+}
+
+// Open implements pool.Driver.
+func (p *Pool) Open(ctx context.Context, id pool.ID) (pool.Device, error) {
+	r, end, err := p.begin(ctx, id)
+	if err != nil {
+		return pool.Device{}, err
+	}
+	defer end()
+	e, ok := p.find(r, id)
+	if !ok {
+		return pool.Device{}, &pool.NotFoundError{Pool: p.c.Name, ID: id}
+	}
+	if !e.Active {
+		if err := p.c.Host.change(ctx, p.c.Group, "lvchange", "-ay", "--ignoreactivationskip", p.path(e.Name)); err != nil {
+			return pool.Device{}, fmt.Errorf("open volume %s of pool %s: %w", id, p.c.Name, err)
+		}
+		p.forget(e.UUID)
+	}
+	return p.fit(ctx, e)
+}
+
+// fit returns the device of an active volume. It has LVM load the device anew when that is smaller than the volume, or suspended: a program of LVM
+// may have been killed half-way.
+func (p *Pool) fit(ctx context.Context, e entry) (pool.Device, error) {
+	for try := range 2 {
+		d, err := p.device(e.Name)
+		if err != nil {
+			return pool.Device{}, err
+		}
+		rdev, _, err := blockNumber(p.devicePath(e.Name))
+		if err != nil {
+			return pool.Device{}, err
+		}
+		suspended, err := attribute(rdev, "dm/suspended")
+		if err == nil && d.Size == e.Size && suspended == "0" {
+			return d, nil
+		}
+		if try == 0 {
+			if err := p.c.Host.change(ctx, p.c.Group, "lvchange", "--refresh", p.path(e.Name)); err != nil {
+				return pool.Device{}, fmt.Errorf("load the device of volume %s of pool %s anew: %w", e.id, p.c.Name, err)
+			}
+		}
+	}
+	return pool.Device{}, fmt.Errorf("open volume %s of pool %s: %s is not a device of %d bytes: look whether udev runs, and at dmsetup info", e.id, p.c.Name, p.devicePath(e.Name), e.Size)
+}
+
+// flush makes what was written to the device of a volume durable.
+func (p *Pool) flush(name string) error {
+	f, err := os.OpenFile(p.devicePath(name), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// Close implements pool.Driver.
+func (p *Pool) Close(ctx context.Context, id pool.ID) error {
+	r, end, err := p.begin(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer end()
+	e, ok := p.find(r, id)
+	if !ok {
+		return nil
+	}
+	return p.shut(ctx, e)
+}
+
+// shut takes the device of a volume down.
+func (p *Pool) shut(ctx context.Context, e entry) error {
+	if !e.Active {
+		return nil
+	}
+	if err := p.unused(ctx, e); err != nil {
+		return err
+	}
+	p.forget(e.UUID)
+	err := p.c.Host.change(ctx, p.c.Group, "lvchange", "-an", p.path(e.Name))
+	switch {
+	case err == nil || absent(err):
+		return nil
+	case inUse(err):
+		return p.stillUsed(ctx, e)
+	}
+	return fmt.Errorf("close volume %s of pool %s: %w", e.id, p.c.Name, err)
+}
+
+// Remove implements pool.Driver.
+func (p *Pool) Remove(ctx context.Context, id pool.ID) error {
+	r, end, err := p.begin(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if half, ok := r.Volumes[volumeName(id)+rollSuffix]; ok && half.Has(ours) && half.Has(tagHalf) {
+		if err := p.destroy(ctx, half.Name); err != nil {
+			return fmt.Errorf("remove volume %s of pool %s: %w", id, p.c.Name, err)
+		}
+	}
+	e, ok := p.find(r, id)
+	if !ok {
+		return nil
+	}
+	return p.remove(ctx, e)
+}
+
+func (p *Pool) remove(ctx context.Context, e entry) error {
+	if e.Active {
+		if err := p.unused(ctx, e); err != nil {
+			return err
+		}
+	}
+	if p.c.Wipe == ZeroContent && !p.thin() {
+		if err := p.wipe(ctx, e); err != nil {
+			return fmt.Errorf("wipe volume %s of pool %s: %w", e.id, p.c.Name, err)
+		}
+	}
+	p.forget(e.UUID)
+	err := p.destroy(ctx, e.Name)
+	switch {
+	case err == nil:
+		return nil
+	case inUse(err):
+		return p.stillUsed(ctx, e)
+	}
+	return fmt.Errorf("remove volume %s of pool %s: %w", e.id, p.c.Name, err)
+}
+
+// destroy removes a logical volume, unless its device is open. One that is not there is removed.
+func (p *Pool) destroy(ctx context.Context, name string) error {
+	args := []string{"--yes", p.path(name)}
+	if p.c.Discard {
+		args = append([]string{"--config", "devices{issue_discards=1}"}, args...)
+	}
+	if err := p.c.Host.change(ctx, p.c.Group, "lvremove", args...); !absent(err) {
+		return err
+	}
+	return nil
+}
+
+// wipe overwrites a volume with zeros.
+func (p *Pool) wipe(ctx context.Context, e entry) error {
+	if !e.Active {
+		if err := p.c.Host.change(ctx, p.c.Group, "lvchange", "-ay", p.path(e.Name)); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(p.devicePath(e.Name), os.O_WRONLY|unix.O_EXCL, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	const step = 64 << 20 // So that a cancelled call does not go on for long.
+	for at := int64(0); at < e.Size; at += step {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := zeroOut(f, at, min(step, e.Size-at)); err != nil {
+			return err
+		}
+	}
+	return f.Close()
+}
+
+// Holders implements pool.HolderLister.
+func (p *Pool) Holders(ctx context.Context, id pool.ID) ([]pool.Holder, error) {
+	r, end, err := p.glance(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	e, ok := p.find(r, id)
+	if !ok {
+		return nil, nil
+	}
+	return p.holders(ctx, e)
+}
+
+// holders looks who uses the device of a volume.
+func (p *Pool) holders(ctx context.Context, e entry) ([]pool.Holder, error) {
+	rdev, ok, err := blockNumber(p.devicePath(e.Name))
+	if err != nil || !ok {
+		return nil, err
+	}
+	table, err := p.users.Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look who uses volume %s of pool %s: %w", e.id, p.c.Name, err)
+	}
+	return table.Device(rdev)
+}
+
+// unused refuses when anyone uses the device of a volume.
+func (p *Pool) unused(ctx context.Context, e entry) error {
+	for try := 1; ; try++ {
+		holders, err := p.holders(ctx, e)
+		if err != nil || len(holders) == 0 {
+			return err
+		}
+		lasting := slices.ContainsFunc(holders, func(h pool.Holder) bool { return h.Kind != pool.Opened })
+		if lasting || try == passingTries {
+			return &pool.InUseError{ID: e.id, Holders: holders}
+		}
+		select {
+		case <-time.After(passingPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// stillUsed is the error when the kernel refused although nobody was seen.
+func (p *Pool) stillUsed(ctx context.Context, e entry) error {
+	holders, err := p.holders(ctx, e)
+	if err != nil {
+		return err
+	}
+	if len(holders) == 0 {
+		holders = []pool.Holder{{Kind: pool.Claimed, Name: "a user that was not found"}}
+	}
+	return &pool.InUseError{ID: e.id, Holders: holders}
+}

@@ -1,0 +1,77 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lvm
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/command"
+)
+
+// said tells whether a program failed and said one of some texts.
+func said(err error, texts ...string) bool {
+	failed, ok := errors.AsType[*command.Error](err)
+	if !ok || failed.Kind != command.Exited {
+		return false
+	}
+	for _, text := range texts {
+		if strings.Contains(failed.Stderr, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// missing tells whether there is no such group.
+func missing(err error) bool {
+	return said(err, "Volume group \"", "Cannot process volume group") && said(err, "not found")
+}
+
+// absent tells whether there is no such logical volume.
+func absent(err error) bool { return said(err, "Failed to find logical volume") }
+
+// inUse tells whether the kernel refused because a device is open.
+func inUse(err error) bool {
+	return said(err, "in use", "is used by another device", "contains a filesystem", "is open")
+}
+
+// noRoom tells whether a group or thin pool has not enough room.
+func noRoom(err error) bool {
+	return said(err, "insufficient free space", "Insufficient free space", "Insufficient suitable", "not enough free", "is above threshold", "No space left", "maximum size",
+		"Not enough free", "too few free extents")
+}
+
+// tooLarge tells whether no logical volume can have that size.
+func tooLarge(err error) bool {
+	return said(err, "Volume too large", "Size is too big", "Upper limit is")
+}
+
+// taken tells whether the name of a logical volume is taken.
+func nameTaken(err error) bool { return said(err, "already exists in volume group") }
+
+// faulty returns the error for a pool that cannot be worked with.
+func (p *Pool) faulty(r pool.Reason, detail string, err error) error {
+	e := &pool.FaultyError{Pool: p.c.Name, Place: "volume group " + p.c.Group, Reason: r, Detail: detail, Err: err}
+	if p.thin() {
+		e.Place = "thin pool " + p.place()
+	}
+	switch r {
+	case pool.Missing:
+		e.Correction = "attach its disks and look with vgs, or give the pool its new name when it was renamed"
+	case pool.ReadOnly:
+		e.Correction = "look into the kernel log for errors of its disks, then make it writable with vgchange"
+	case pool.Incomplete:
+		e.Correction = "attach the missing disks, or replace them and run vgreduce --removemissing"
+	case pool.Full:
+		e.Correction = "enlarge it with lvextend --poolmetadatasize +1G " + p.place()
+	case pool.WrongIdentity:
+		e.Correction = "give the pool the group that it had; when that is gone for good, delete the pool and make it anew"
+	case pool.Unreadable:
+		e.Correction = "look into the kernel log for errors of its disks, and repair a thin pool with lvconvert --repair"
+	case pool.NotADirectory, pool.NotWritable, pool.LostIdentity:
+	}
+	return e
+}
