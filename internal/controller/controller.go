@@ -85,6 +85,7 @@ type Backups interface {
 	Make(ctx context.Context, reason string) (path string, err error)
 	// Run makes backups from time to time, and removes old ones, until ctx ends.
 	Run(ctx context.Context)
+	rest.Database
 }
 
 // New opens the store and makes the rows that every cluster has. Rows that cannot be used do
@@ -139,6 +140,9 @@ func New(ctx context.Context, c Config) (*Controller, error) {
 	}
 	if k.Identity != nil {
 		k.REST.Joiner = k.Identity
+	}
+	if c.Backups != nil {
+		k.REST.Database = c.Backups
 	}
 	k.measure(c)
 	return k, nil

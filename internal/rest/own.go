@@ -15,6 +15,7 @@ func OwnRoutes() []Route {
 		read(http.MethodPost, "/v1/nodes/{node}/join-token", Feature, wire.ObjNode, (*Server).createJoinToken),
 		get("/v1/resource-groups/{resource_group}/explain", Feature, wire.ObjRscGrp, (*Server).explain),
 		read(http.MethodPost, "/v1/resource-groups/{resource_group}/explain", Feature, wire.ObjRscGrp, (*Server).explainRequest),
+		get("/v1/controller/database", Feature, wire.ObjCtrlConf, (*Server).showDatabase),
 		get("/v1/pending-deletes", Feature, wire.ObjRsc, (*Server).listPendingDeletes),
 		get("/v1/orphans", Feature, wire.ObjVlm, (*Server).listOrphans),
 		drop("/v1/nodes/{node}/storage-pools/{storagepool}/orphans", Feature, wire.ObjVlm, (*Server).removeOrphans),

@@ -30,6 +30,8 @@ type Server struct {
 	Joiner    Joiner // makes join tokens; nil: there are none
 	Work      Work   // has hosts do jobs and hold pools; nil: they do nothing
 
+	Database Database // writes the database to files; nil: it is not written
+
 	Build   Build
 	Setup   Setup
 	Log     *slog.Logger      // nil: nothing is logged
