@@ -145,9 +145,9 @@ func (x *replica) writeStorageVolume(b *Buffer, v *schema.Volume) {
 	b.Open('{')
 	b.number("volume_number", int64(v.Number))
 	if x.diskful() {
-		device := seen.BackingPath
-		if device == "" && len(x.of.layers) == 1 {
-			device = seen.DevicePath
+		device := seen.DevicePath
+		if len(x.of.layers) > 1 {
+			device = seen.BackingPath
 		}
 		b.optional("device_path", device)
 		b.allocated(seen.Allocated)
