@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -63,14 +64,19 @@ func (a *app) orphanRemove() *cobra.Command {
 }
 
 func (a *app) jobs() *cobra.Command {
-	return group("job", []string{"jobs"}, "Work that goes on beyond the command that began it", a.jobList(), a.jobShow())
+	return group("job", []string{"jobs"}, "Work that goes on beyond the command that began it", append(a.hostJobs(), a.jobList(), a.jobShow())...)
 }
 
 func (a *app) jobList() *cobra.Command {
-	var states list
+	var states, nodes list
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"l"}, Short: "List jobs, the oldest first", Args: nothing,
+		Use: "list", Aliases: []string{"l", "ls"}, Short: "List jobs, the oldest first", Args: nothing,
+		Long: "List jobs, the oldest first: those of the cluster, and those of hosts. With JSON or YAML those of the cluster are listed,\n" +
+			"or with --nodes those of hosts.",
 		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
+			if len(nodes) > 0 {
+				return s.listHostJobs(ctx, nodes, states)
+			}
 			all, err := s.Jobs(ctx, client.JobFilter{States: states})
 			if err != nil {
 				return err
@@ -84,11 +90,22 @@ func (a *app) jobList() *cobra.Command {
 				t.row(j.ID, j.Kind, j.Object, jobState(j), fmt.Sprintf("%d/%d", j.Done, j.Total), a.when(&j.CreateTimestamp),
 					a.when(j.NextTryTimestamp), problem)
 			}
-			return s.list(t)
+			if err := s.list(t); err != nil || s.form != text {
+				return err
+			}
+			hosts, err := s.allHostJobs(ctx, nil, states)
+			if _, refused := errors.AsType[*client.Error](err); refused { // A controller whose hosts do no jobs.
+				return nil
+			}
+			if err != nil || len(hosts) == 0 {
+				return err
+			}
+			return s.writeTable(a.hostJobTable(hosts))
 		}),
 	}
 	pastable(cmd)
-	states.addTo(cmd.Flags(), "states", "", "only jobs in these states: running, done, failed, cancelled")
+	nodes.addTo(cmd.Flags(), "nodes", "n", "only jobs of these hosts")
+	states.addTo(cmd.Flags(), "states", "", "only jobs in these states: waiting, running, done, failed, cancelled")
 	return cmd
 }
 
@@ -106,10 +123,16 @@ func jobState(j client.Job) cell {
 }
 
 func (a *app) jobShow() *cobra.Command {
+	var node string
 	cmd := &cobra.Command{
 		Use: "show JOB", Aliases: []string{"s"}, Short: "Show a job with all problems of its newest try", Args: exactly("JOB"),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
 			j, err := s.Job(ctx, args[0])
+			if node != "" || client.IsNotFound(err) {
+				if h, found, lookErr := s.hostJobNamed(ctx, node, args[0]); lookErr != nil || found {
+					return errors.Join(lookErr, s.showFound(h, found))
+				}
+			}
 			if err != nil {
 				return err
 			}
@@ -139,5 +162,6 @@ func (a *app) jobShow() *cobra.Command {
 		}),
 	}
 	pastable(cmd)
+	cmd.Flags().StringVarP(&node, "node", "n", "", "the job is one of this host")
 	return cmd
 }
