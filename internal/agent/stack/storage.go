@@ -102,10 +102,12 @@ func (s *storage) observe(ctx context.Context, w Want, v VolumeWant, lists map[s
 		return state, err
 	}
 	if w.Destroy || v.Destroy {
-		state.holders, err = holders(ctx, driver, id, true)
+		if w.going() > 1 { // One alone is refused by its driver before anything was touched.
+			state.holders, err = holders(ctx, driver, id, true)
+		}
 		return state, err
 	}
-	if state.volume.Device.Path != "" {
+	if state.volume.Device.Path != "" && !isMade(ctx, id) {
 		state.holders, state.unknown = holders(ctx, driver, id, false)
 	}
 	return state, nil
@@ -182,7 +184,7 @@ func (s *storage) Plan(w Want, h have) ([]Step, error) {
 	var out plan
 	var inTheWay []error // Of roll-backs.
 	for i, v := range w.Volumes {
-		p := planner{s: s, id: w.id(v), want: v, have: h.volumes[i], inactive: w.Inactive, out: &out}
+		p := planner{s: s, id: w.id(v), want: v, have: h.volumes[i], inactive: w.Inactive, alone: w.going() == 1, out: &out}
 		if w.Destroy || v.Destroy {
 			p.destroy()
 			continue
@@ -219,6 +221,7 @@ type planner struct {
 	have found
 
 	inactive bool // It is to have no device.
+	alone    bool // No other volume is to go.
 	out      *plan
 }
 
@@ -242,7 +245,9 @@ func (p planner) destroy() {
 	case len(p.have.holders) > 0:
 		p.out.used = append(p.out.used, &pool.InUseError{ID: p.id, Holders: p.have.holders})
 	default:
-		p.out.closing = append(p.out.closing, p.step("close", "", p.have.driver.Close))
+		if !p.alone { // All are closed, and thereby unused, before the first one is removed.
+			p.out.closing = append(p.out.closing, p.step("close", "", p.have.driver.Close))
+		}
 		p.out.removing = append(p.out.removing, p.step("remove", "", p.have.driver.Remove))
 	}
 }
@@ -324,7 +329,13 @@ func (p planner) create(work task) error {
 		}
 		p.out.making = append(p.out.making, step)
 	}
-	p.out.making = append(p.out.making, p.step("finish", "", d.Finish))
+	p.out.making = append(p.out.making, p.step("finish", "", func(ctx context.Context, id pool.ID) error {
+		err := d.Finish(ctx, id)
+		if err == nil {
+			noteMade(ctx, id)
+		}
+		return err
+	}))
 	return nil
 }
 

@@ -85,6 +85,17 @@ func (w Want) id(v VolumeWant) pool.ID {
 	return pool.ID{Resource: w.Resource, Volume: v.Number}
 }
 
+// going returns how many volumes are to go.
+func (w Want) going() int {
+	n := 0
+	for _, v := range w.Volumes {
+		if w.Destroy || v.Destroy {
+			n++
+		}
+	}
+	return n
+}
+
 // validate refuses a wish that says two things of one volume or snapshot.
 func (w Want) validate() error {
 	seen := map[int]bool{}

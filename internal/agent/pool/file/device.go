@@ -126,8 +126,10 @@ func (p *Pool) remove(ctx context.Context, f *folder, id pool.ID) error {
 
 // release takes the devices of a volume down. It refuses when anyone uses them or, if the file is to be removed, the file.
 func (p *Pool) release(ctx context.Context, f *folder, id pool.ID, removing bool) error {
-	if idle, err := p.idle(f, id, removing); err != nil || idle {
-		return err
+	if !removing {
+		if closed, err := p.letGo(f, id); err != nil || closed {
+			return err
+		}
 	}
 	for try := 1; ; try++ {
 		u, err := p.usage(ctx, f, id)
@@ -155,17 +157,29 @@ func (p *Pool) release(ctx context.Context, f *folder, id pool.ID, removing bool
 	}
 }
 
-// idle tells whether there is surely nothing to take down and nobody to look for.
-func (p *Pool) idle(f *folder, id pool.ID, removing bool) (bool, error) {
+// letGo takes down what can be taken down without a look for users: no device, or one that the kernel says nobody else has open. It returns false when users
+// have to be looked for.
+func (p *Pool) letGo(f *folder, id pool.ID) (closed bool, err error) {
 	entries, err := p.entries(f, id)
-	if err != nil || removing && len(entries) > 0 {
+	if err != nil {
 		return false, err
 	}
-	all, err := inuse.Loops(sysDir)
+	all, err := inuse.Loops(procDir, sysDir)
 	if err != nil {
 		return false, fmt.Errorf("look for loop devices: %w", err)
 	}
-	return !slices.ContainsFunc(all, func(loop inuse.Loop) bool { return named(loop, id) && !elsewhere(loop.Backing, entries...) }), nil
+	all = slices.DeleteFunc(all, func(loop inuse.Loop) bool { return !named(loop, id) || elsewhere(loop.Backing, entries...) })
+	if len(all) != 1 {
+		return len(all) == 0, nil
+	}
+	info, isBound, err := p.loops.status(all[0].Name)
+	if err != nil || !isBound || !owned(info, f.uuid) {
+		return false, err
+	}
+	holder, err := p.loops.detach(all[0].Name, func(now *unix.LoopInfo64) bool {
+		return owned(now, f.uuid) && now.Device == info.Device && now.Inode == info.Inode
+	})
+	return holder == nil && err == nil, err
 }
 
 // detach takes devices down and returns whoever kept one.

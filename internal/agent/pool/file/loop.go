@@ -23,6 +23,7 @@ import (
 const (
 	devDir     = "/dev"
 	control    = "/dev/loop-control"
+	procDir    = "/proc"
 	sysDir     = "/sys"
 	blockDir   = "/sys/block"
 	loopPrefix = "loop"
@@ -136,7 +137,7 @@ type lister func() (map[string][]inuse.Loop, error)
 
 // listLoops is the lister.
 func listLoops() (map[string][]inuse.Loop, error) {
-	all, err := inuse.Loops(sysDir)
+	all, err := inuse.Loops(procDir, sysDir)
 	if err != nil {
 		return nil, fmt.Errorf("look for loop devices: %w", err)
 	}

@@ -30,7 +30,7 @@ func (p *Pool) listLost(f *folder, entries []entry) ([]pool.Volume, error) {
 }
 
 func (p *Pool) lost(f *folder, wanted func(pool.ID) bool) ([]pool.Volume, error) {
-	all, err := inuse.Loops(sysDir)
+	all, err := inuse.Loops(procDir, sysDir)
 	if err != nil {
 		return nil, fmt.Errorf("look for loop devices: %w", err)
 	}

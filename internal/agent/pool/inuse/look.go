@@ -176,7 +176,7 @@ func (l *looker) swaps() error {
 // loops notes the loop devices, and those that lie on other block devices as users of them: the kernel does not list them as holders.
 func (l *looker) loops() error {
 	var err error
-	l.table.loops, err = Loops(l.sys)
+	l.table.loops, err = Loops(l.proc, l.sys)
 	for _, loop := range l.table.loops {
 		if below, ok := blockDevice(loop.Backing); ok {
 			l.table.devices[below] = append(l.table.devices[below], pool.Holder{Kind: pool.Stacked, Name: loop.Name})
@@ -185,10 +185,17 @@ func (l *looker) loops() error {
 	return err
 }
 
-// Loops returns the loop devices that are bound, in no order. They are read from sysfs, mounted at sys, and not opened.
-func Loops(sys string) ([]Loop, error) {
-	block := filepath.Join(sys, "block")
-	devices, err := names(block)
+// Loops returns the loop devices that are bound, in no order. They are read from proc and sysfs, which are mounted there, and not opened.
+func Loops(proc, sys string) ([]Loop, error) {
+	block, err := os.Open(filepath.Join(sys, "block"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = block.Close() }()
+	devices, err := disks(proc)
+	if errors.Is(err, os.ErrNotExist) {
+		devices, err = block.Readdirnames(-1)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -197,21 +204,36 @@ func Loops(sys string) ([]Loop, error) {
 		if !strings.HasPrefix(name, "loop") {
 			continue
 		}
-		backing, err := attribute(block + "/" + name + "/loop/backing_file")
+		backing, err := attribute(int(block.Fd()), name+"/loop/backing_file")
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 			continue // Not bound, or no more.
 		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("look at %s: %w", name, err)
 		}
 		loops = append(loops, Loop{Name: name, Backing: strings.TrimSuffix(backing, "\n")})
 	}
 	return loops, nil
 }
 
-// attribute reads a file of sysfs, in as few system calls as possible: there may be hundreds of loop devices.
-func attribute(path string) (string, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+// disks returns the names of the block devices that have a size: in sysfs, there may be hundreds of loop devices that nobody uses.
+func disks(proc string) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(proc, "partitions"))
+	if err != nil {
+		return nil, err
+	}
+	var devices []string
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) == 4 { // Major, minor, blocks, name.
+			devices = append(devices, fields[3])
+		}
+	}
+	return devices, nil
+}
+
+// attribute reads a file below a folder of sysfs, in as few system calls and steps of a path as possible.
+func attribute(dir int, name string) (string, error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", err
 	}
