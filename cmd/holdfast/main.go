@@ -54,7 +54,7 @@ func commands(name string, env cli.Env) *cobra.Command {
 			serveController(c)
 		}
 	}
-	root.AddCommand(upCommand(), agentCommand(), benchCommand())
+	root.AddCommand(upCommand(), agentCommand(), benchCommand(), databaseCommand())
 	return root
 }
 

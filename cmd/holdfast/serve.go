@@ -66,6 +66,12 @@ func (s *settings) load() (telemetry.Log, error) {
 	over(&s.Agent.State, said.Agent.State)
 	over(&s.Agent.Run, said.Agent.Run)
 	over(&s.Agent.JoinFile, said.Agent.JoinFile)
+	over(&s.Controller.Name, said.Controller.Name)
+	over(&s.Controller.Advertise, said.Controller.Advertise)
+	over(&s.Controller.Etcd.Prefix, said.Controller.Etcd.Prefix)
+	if len(said.Controller.Etcd.Endpoints) > 0 {
+		s.Controller.Etcd.Endpoints = said.Controller.Etcd.Endpoints
+	}
 	s.Controller.Plaintext = s.Controller.Plaintext || said.Controller.Plaintext
 	s.Agent.Plaintext = s.Agent.Plaintext || said.Agent.Plaintext
 	if len(said.Agent.Controllers) > 0 {
@@ -104,6 +110,15 @@ func controllerFlags(c *cobra.Command, k *config.Controller) {
 	c.Flags().StringVar(&k.Listen, "listen", "", "address of the REST API (default 127.0.0.1:3370)")
 	c.Flags().StringVar(&k.AgentListen, "agent-listen", "", "address that agents dial (default 127.0.0.1:3366)")
 	c.Flags().BoolVar(&k.Plaintext, "plaintext", false, "serve agents without TLS, and believe everybody; for tests alone")
+	c.Flags().StringVar(&k.Name, "name", "", "name of this controller among several (default: the host's name)")
+	c.Flags().StringVar(&k.Advertise, "advertise", "", "URL of the REST API for the other controllers (default: http:// and the address of --listen)")
+	etcdFlags(c, k)
+}
+
+// etcdFlags adds the flags that say which etcd holds the database.
+func etcdFlags(c *cobra.Command, k *config.Controller) {
+	c.Flags().StringSliceVar(&k.Etcd.Endpoints, "etcd", nil, "URL of a member of the etcd that holds the database; may be given several times")
+	c.Flags().StringVar(&k.Etcd.Prefix, "etcd-prefix", "", "begins all keys in etcd (default /holdfast/)")
 }
 
 // running is a controller with its listeners.
@@ -126,12 +141,13 @@ func open(ctx context.Context, c config.Controller, log telemetry.Log) (*running
 	if err != nil {
 		return nil, errors.Join(err, clients.Close())
 	}
-	database := filepath.Join(c.Data, "holdfast.db")
+	file := filepath.Join(c.Data, databaseFile)
 	opening, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
+	engine := boltkv.New(file)
 	k, err := controller.New(opening, controller.Config{
-		Engine: boltkv.New(database), Log: log.Logger, Plaintext: c.Plaintext,
-		Setup: rest.Setup{Database: "bolt:" + database, Listen: clients.Addr().String(), LogLevel: log.Level},
+		Engine: engine, Backups: backups(c, engine, log.Logger), Log: log.Logger, Plaintext: c.Plaintext,
+		Setup: rest.Setup{Database: "bolt:" + file, Listen: clients.Addr().String(), LogLevel: log.Level},
 		Build: rest.Build{Version: version, Commit: commit, Time: built}, Metrics: telemetry.Registry(),
 	})
 	if err != nil {
@@ -152,17 +168,6 @@ func listen(ctx context.Context, what, address string) (net.Listener, error) {
 func (r *running) serve(ctx context.Context) error {
 	err := r.Serve(ctx, r.agents, r.clients)
 	return errors.Join(err, r.Close())
-}
-
-func runController(ctx context.Context, c config.Controller, log telemetry.Log) error {
-	r, err := open(ctx, c, log)
-	if err != nil {
-		return err
-	}
-	log.Info("the controller is ready", "api", "http://"+r.clients.Addr().String(), "agents", r.agents.Addr().String(), "data", c.Data)
-	tell(log.Logger, daemon.SdNotifyReady)
-	defer tell(log.Logger, daemon.SdNotifyStopping)
-	return r.serve(ctx)
 }
 
 // tell tells systemd, when it has started this process.

@@ -56,6 +56,16 @@ func verify(ctx context.Context, path string, rows int) (Report, error) {
 	return Check(ctx, frozen{entries: list})
 }
 
+// CopyBackup copies a backup to a new file, and checks the copy.
+func CopyBackup(ctx context.Context, from, to string) (Report, error) {
+	e, err := boltkv.OpenReader(ctx, from)
+	if err != nil {
+		return Report{}, err
+	}
+	r, err := Backup(ctx, e, to)
+	return r, errors.Join(err, e.Close())
+}
+
 // Backups keeps backups of one database in a folder, and removes the oldest ones. Its methods may be called at the same time.
 type Backups struct {
 	Engine kv.Engine

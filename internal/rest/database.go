@@ -55,7 +55,7 @@ func (s *Server) writeDatabase(q *request, what string, write func(Database, con
 	case errors.Is(err, os.ErrExist):
 		return nil, errs.New(errs.Exists, errs.Controller, "there is a file of the name %q already", b.Name).Fix("choose another name")
 	case err != nil:
-		return nil, errs.New(errs.HostFailed, errs.Controller, "the file could not be written").Because(err.Error()).
+		return nil, errs.New(errs.HostFailed, errs.Controller, "the file could not be written").Because("%v", err).
 			Fix("look at the folder for backups on the controller's host, and at the space there")
 	}
 	return wire.RcList{done(wire.Created, "", "%s %s", what, path)}, nil
