@@ -4,7 +4,6 @@
 package rest
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -129,8 +128,8 @@ func noSuchMethod(method, path, allowed string) error {
 func notThereYet(r Route) error {
 	return &refusal{http.StatusNotImplemented, wire.NewRc(wire.FailImplError,
 		fmt.Sprintf("%s %s is not there yet", r.Method, r.Path)).
-		WithCause(cmp.Or(r.why, "this version of Holdfast does not serve this operation of the API")).
-		WithCorrection(cmp.Or(r.fix, "use a later version"))}
+		WithCause("this version of Holdfast does not serve this operation of the API").
+		WithCorrection("use a later version")}
 }
 
 func panicked(report string) wire.Rc {

@@ -354,6 +354,17 @@ func noticeCode(k errs.NoticeKind, success wire.RetCode) wire.RetCode {
 		return wire.WarnRscAlreadyHasDisk
 	case errs.DisklessAlready:
 		return wire.WarnRscAlreadyDiskless
+	case errs.Deactivated:
+		return wire.WarnRscDeactivated
+	default:
+		return witnessCode(k)
+	}
+}
+
+// witnessCode returns the code of a notice about tie-breakers, and that of the notices that the API has no code for:
+// PartialAssumed, ChangedByDefault, GoesOn.
+func witnessCode(k errs.NoticeKind) wire.RetCode {
+	switch k {
 	case errs.TieBreakerCreated:
 		return wire.InfoTieBreakerCreated
 	case errs.TieBreakerRemoved:
@@ -362,9 +373,7 @@ func noticeCode(k errs.NoticeKind, success wire.RetCode) wire.RetCode {
 		return wire.InfoTieBreakerTakeover
 	case errs.NoTieBreaker:
 		return wire.WarnNotEnoughNodesForTieBreaker
-	case errs.Deactivated:
-		return wire.WarnRscDeactivated
 	default:
-		return wire.MaskInfo // PartialAssumed, ChangedByDefault, GoesOn: the API has no code for them.
+		return wire.MaskInfo
 	}
 }

@@ -41,8 +41,6 @@ type Route struct {
 
 	mask   wire.RetCode // operation and object of its entries
 	handle func(*Server, *request)
-	why    string // it is not served yet; empty: as all others
-	fix    string // what users can do meanwhile
 }
 
 func (r Route) pattern() string { return r.Method + " " + r.Path }
@@ -150,10 +148,4 @@ func raw(path string, tier Tier, f func(*Server, *request)) Route {
 // planned makes the route of an operation that is not served yet.
 func planned(method, path string, tier Tier) Route {
 	return Route{Method: method, Path: path, Tier: tier, State: Planned}
-}
-
-// instead says why an operation is not served yet, and what users can do meanwhile.
-func (r Route) instead(why, fix string) Route {
-	r.why, r.fix = why, fix
-	return r
 }
