@@ -53,20 +53,30 @@ func calls() []call {
 		{"CreateDevicePool", func(ctx context.Context, c *client.Client) error {
 			return rc(c.CreateDevicePool(ctx, "n", client.PhysicalStorageCreate{ProviderKind: client.LVM, DevicePaths: []string{"/dev/sdb"}, PoolName: "vg"}))
 		}, `POST /v1/physical-storage/n {"provider_kind":"LVM","device_paths":["/dev/sdb"],"pool_name":"vg"}`, "[]"},
-		{"BackupDatabase", func(ctx context.Context, c *client.Client) error { return rc(c.BackupDatabase(ctx, "b")) },
-			`POST /v1/controller/backup/db {"backup_name":"b"}`, "[]"},
+		{
+			"BackupDatabase", func(ctx context.Context, c *client.Client) error { return rc(c.BackupDatabase(ctx, "b")) },
+			`POST /v1/controller/backup/db {"backup_name":"b"}`, "[]",
+		},
 		{"ModifyNodeConfig", func(ctx context.Context, c *client.Client) error {
 			return rc(c.ModifyNodeConfig(ctx, "n", client.ControllerConfig{Log: &client.ControllerConfigLog{LevelLinstor: "DEBUG"}}))
 		}, `PUT /v1/nodes/n/config {"log":{"level_linstor":"DEBUG"}}`, "[]"},
 		{"Remotes", func(ctx context.Context, c *client.Client) error { _, err := c.Remotes(ctx); return err }, "GET /v1/remotes ", "{}"},
-		{"PassphraseStatus", func(ctx context.Context, c *client.Client) error { _, err := c.PassphraseStatus(ctx); return err },
-			"GET /v1/encryption/passphrase ", `{"status":"unset"}`},
-		{"CreatePassphrase", func(ctx context.Context, c *client.Client) error { return rc(c.CreatePassphrase(ctx, "p")) },
-			`POST /v1/encryption/passphrase {"new_passphrase":"p"}`, "[]"},
-		{"EnterPassphrase", func(ctx context.Context, c *client.Client) error { return rc(c.EnterPassphrase(ctx, "p")) },
-			`PATCH /v1/encryption/passphrase "p"`, "[]"},
-		{"ModifyPassphrase", func(ctx context.Context, c *client.Client) error { return rc(c.ModifyPassphrase(ctx, "p", "q")) },
-			`PUT /v1/encryption/passphrase {"new_passphrase":"q","old_passphrase":"p"}`, "[]"},
+		{
+			"PassphraseStatus", func(ctx context.Context, c *client.Client) error { _, err := c.PassphraseStatus(ctx); return err },
+			"GET /v1/encryption/passphrase ", `{"status":"unset"}`,
+		},
+		{
+			"CreatePassphrase", func(ctx context.Context, c *client.Client) error { return rc(c.CreatePassphrase(ctx, "p")) },
+			`POST /v1/encryption/passphrase {"new_passphrase":"p"}`, "[]",
+		},
+		{
+			"EnterPassphrase", func(ctx context.Context, c *client.Client) error { return rc(c.EnterPassphrase(ctx, "p")) },
+			`PATCH /v1/encryption/passphrase "p"`, "[]",
+		},
+		{
+			"ModifyPassphrase", func(ctx context.Context, c *client.Client) error { return rc(c.ModifyPassphrase(ctx, "p", "q")) },
+			`PUT /v1/encryption/passphrase {"new_passphrase":"q","old_passphrase":"p"}`, "[]",
+		},
 		{"ModifyVolumePassphrase", func(ctx context.Context, c *client.Client) error {
 			return rc(c.ModifyVolumePassphrase(ctx, "r", 1, "p"))
 		}, `PUT /v1/resource-definitions/r/volume-definitions/1/encryption-passphrase {"new_passphrase":"p"}`, "[]"},

@@ -108,7 +108,7 @@ func AddTo(root *cobra.Command, env Env) {
 	a := &app{env: env.withDefaults(), linstor: root.Name() == "linstor"}
 	a.addGlobalFlags(root)
 	root.SilenceUsage, root.SilenceErrors = true, true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(wrongFlag)
 	root.SetIn(a.env.Stdin)
 	root.SetOut(a.env.Stdout)
 	root.SetErr(a.env.Stderr)
@@ -157,7 +157,7 @@ func Run(ctx context.Context, root *cobra.Command, env Env, args []string) int {
 	err := a.takeDefaults(root, args)
 	cmd := root
 	if isCompletion(args) {
-		a.addCompletions(root, root)
+		a.addCompletions(ctx, root, root)
 	}
 	if err == nil {
 		cmd, args, err = rewrite(root, args)

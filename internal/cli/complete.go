@@ -29,23 +29,23 @@ func isCompletion(args []string) bool {
 }
 
 // addCompletions makes all commands below root able to complete their arguments and flags.
-func (a *app) addCompletions(root, group *cobra.Command) {
+func (a *app) addCompletions(ctx context.Context, root, group *cobra.Command) {
 	for _, c := range group.Commands() {
-		a.addCompletions(root, c)
+		a.addCompletions(ctx, root, c)
 		if !c.Runnable() || isBuiltIn(c) {
 			continue
 		}
 		if c.ValidArgsFunction == nil {
 			c.ValidArgsFunction = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 				a.adopt(root)
-				return a.completeArgument(cmd, args, toComplete), cobra.ShellCompDirectiveNoFileComp
+				return a.completeArgument(ctx, cmd, args, toComplete), cobra.ShellCompDirectiveNoFileComp
 			}
 		}
 		allFlags(c).VisitAll(func(f *pflag.Flag) {
 			// A flag that has a completion already keeps it.
 			_ = c.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 				a.adopt(root)
-				names, files := a.completeFlag(cmd, f)
+				names, files := a.completeFlag(ctx, cmd, f)
 				if files {
 					return nil, cobra.ShellCompDirectiveDefault
 				}
@@ -93,13 +93,13 @@ func placeholders(use string) []placeholder {
 	return out
 }
 
-func (a *app) completeArgument(cmd *cobra.Command, args []string, toComplete string) []string {
+func (a *app) completeArgument(ctx context.Context, cmd *cobra.Command, args []string, toComplete string) []string {
 	var out []string
 	for i, p := range placeholders(cmd.Use) {
 		if i < len(args) && !p.many {
 			continue
 		}
-		for _, name := range starting(a.namesFor(cmd, p.name, args), toComplete) {
+		for _, name := range starting(a.namesFor(ctx, cmd, p.name, args), toComplete) {
 			if !slices.Contains(args, name) || !p.many {
 				out = append(out, name)
 			}
@@ -113,7 +113,7 @@ func (a *app) completeArgument(cmd *cobra.Command, args []string, toComplete str
 }
 
 // namesFor returns what a placeholder of a command can be.
-func (a *app) namesFor(cmd *cobra.Command, placeholder string, args []string) []string {
+func (a *app) namesFor(ctx context.Context, cmd *cobra.Command, placeholder string, args []string) []string {
 	group := cmd.Parent().Name()
 	if placeholder == "NAME" {
 		if cmd.Name() == "create" || cmd.Name() == "spawn-resources" {
@@ -126,17 +126,17 @@ func (a *app) namesFor(cmd *cobra.Command, placeholder string, args []string) []
 	}
 	switch placeholder {
 	case "NODE", "NODE_A", "NODE_B":
-		return a.ask(nodeNames)
+		return a.ask(ctx, nodeNames)
 	case "RESOURCE":
-		return a.ask(definitionNames)
+		return a.ask(ctx, definitionNames)
 	case "GROUP":
-		return a.ask(groupNames)
+		return a.ask(ctx, groupNames)
 	case "STORAGE_POOL", "POOL":
-		return a.ask(poolNames)
+		return a.ask(ctx, poolNames)
 	case "STORE":
-		return a.ask(storeNames)
+		return a.ask(ctx, storeNames)
 	case "JOB":
-		return a.ask(jobNames)
+		return a.ask(ctx, jobNames)
 	case "VOLUME_NR":
 		return []string{"0"}
 	case "LEVEL":
@@ -163,12 +163,12 @@ func jobNames(ctx context.Context, c *client.Client) ([]string, error) {
 }
 
 // ask reads names from the controller, and none when it does not answer at once: a shell has nowhere to show why.
-func (a *app) ask(read func(context.Context, *client.Client) ([]string, error)) []string {
+func (a *app) ask(ctx context.Context, read func(context.Context, *client.Client) ([]string, error)) []string {
 	c, err := a.connect(nil)
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), completionPatience)
+	ctx, cancel := context.WithTimeout(ctx, completionPatience)
 	defer cancel()
 	names, err := read(ctx, c)
 	if err != nil {
@@ -215,19 +215,19 @@ func propertyValues(args []string) []string {
 }
 
 // completeFlag returns what a flag can be, or that it is a file.
-func (a *app) completeFlag(cmd *cobra.Command, f *pflag.Flag) (names []string, files bool) {
+func (a *app) completeFlag(ctx context.Context, cmd *cobra.Command, f *pflag.Flag) (names []string, files bool) {
 	if c, ok := f.Value.(*choice); ok {
 		return c.among, false
 	}
 	switch f.Name {
 	case "nodes", "target", "do-not-target":
-		return a.ask(nodeNames), false
+		return a.ask(ctx, nodeNames), false
 	case "storage-pool", "storage-pools", "diskless-storage-pool":
-		return a.ask(poolNames), false
+		return a.ask(ctx, poolNames), false
 	case "resources", "resource-definitions", "do-not-place-with":
-		return a.ask(definitionNames), false
+		return a.ask(ctx, definitionNames), false
 	case "resource-groups", "resource-group":
-		return a.ask(groupNames), false
+		return a.ask(ctx, groupNames), false
 	case "layer-list":
 		return []string{"storage", "drbd,storage", "luks,storage", "drbd,luks,storage"}, false
 	case "providers":
@@ -260,10 +260,10 @@ func completable(root *cobra.Command, args []string) []string {
 	}
 	flags := allFlags(cmd)
 	open := ""
-	for i := len(rest) - 1; i >= 0; i-- {
-		if strings.HasPrefix(rest[i], "-") {
-			if value, ok := valueOf(lookup(flags, rest[i])).(greedy); ok && value.takes(len(rest)-1-i, word) {
-				open = lookup(flags, rest[i]).Name
+	for i, given := range slices.Backward(rest) {
+		if strings.HasPrefix(given, "-") {
+			if value, ok := valueOf(lookup(flags, given)).(greedy); ok && value.takes(len(rest)-1-i, word) {
+				open = lookup(flags, given).Name
 			}
 			break
 		}

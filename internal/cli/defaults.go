@@ -5,6 +5,7 @@ package cli
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,10 +34,8 @@ func (a *app) takeDefaults(root *cobra.Command, args []string) error {
 			}
 		}
 	}
-	for _, arg := range args {
-		if arg == "--disable-config" {
-			return nil
-		}
+	if slices.Contains(args, "--disable-config") {
+		return nil
 	}
 	if off := root.PersistentFlags().Lookup("disable-config"); off == nil || off.Value.String() == "true" {
 		return nil

@@ -41,12 +41,13 @@ func (a *app) secret(ctx context.Context, given, what string, isNew bool) (clien
 	return client.Secret(given), nil
 }
 
-const passphraseHelp = "Without an option it is asked for, or read from the standard input: others on this host can see options."
+// howGiven says how secrets are given.
+const howGiven = "Without an option it is asked for, or read from the standard input: others on this host can see options."
 
 func (a *app) passphraseCreate() *cobra.Command {
 	var given string
 	cmd := &cobra.Command{
-		Use: "create-passphrase", Aliases: []string{"cp"}, Short: "Set the passphrase of a cluster that has none", Long: passphraseHelp, Args: nothing,
+		Use: "create-passphrase", Aliases: []string{"cp"}, Short: "Set the passphrase of a cluster that has none", Long: howGiven, Args: nothing,
 		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
 			passphrase, err := a.secret(ctx, given, "New passphrase", true)
 			if err != nil {
@@ -62,7 +63,7 @@ func (a *app) passphraseCreate() *cobra.Command {
 func (a *app) passphraseEnter() *cobra.Command {
 	var given string
 	cmd := &cobra.Command{
-		Use: "enter-passphrase", Aliases: []string{"ep"}, Short: "Unlock a controller that was started anew", Long: passphraseHelp, Args: nothing,
+		Use: "enter-passphrase", Aliases: []string{"ep"}, Short: "Unlock a controller that was started anew", Long: howGiven, Args: nothing,
 		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
 			passphrase, err := a.secret(ctx, given, "Passphrase", false)
 			if err != nil {
@@ -78,7 +79,7 @@ func (a *app) passphraseEnter() *cobra.Command {
 func (a *app) passphraseModify() *cobra.Command {
 	var before, after string
 	cmd := &cobra.Command{
-		Use: "modify-passphrase", Aliases: []string{"mp"}, Short: "Change the passphrase", Long: passphraseHelp, Args: nothing,
+		Use: "modify-passphrase", Aliases: []string{"mp"}, Short: "Change the passphrase", Long: howGiven, Args: nothing,
 		RunE: a.run(func(ctx context.Context, s *session, _ []string) error {
 			old, err := a.secret(ctx, before, "Passphrase", false)
 			if err != nil {

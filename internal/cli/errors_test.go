@@ -155,7 +155,7 @@ func TestSilentController(t *testing.T) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	})}
-	if got := run(t, env, "-t 1 n l"); got.code != cli.ExitTimeout || !strings.Contains(got.stderr, "deadline exceeded") {
+	if got := run(t, env, "-t 1 n l"); got.code != cli.ExitTimeout || !strings.Contains(got.stderr, "no answer in time") {
 		t.Errorf("exit %d: %s", got.code, got.stderr)
 	}
 }

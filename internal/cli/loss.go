@@ -34,7 +34,7 @@ func loss(r client.ResourceWithVolumes) string {
 	var volumes []string
 	for _, v := range r.Volumes {
 		volume := fmt.Sprintf("volume %d", v.VolumeNumber)
-		if size := knownSize(v.UsableSize); size != "" {
+		if size := knownSize(usable(v)); size != "" {
 			volume += " of " + size
 		}
 		volumes = append(volumes, volume)

@@ -197,10 +197,10 @@ func unsupportedTable(nodes []client.Node) *table {
 	t := newTable("Node", "Unsupported", "Reason")
 	for _, n := range nodes {
 		for _, kind := range slices.Sorted(maps.Keys(n.UnsupportedProviders)) {
-			t.row(n.Name, string(kind), strings.Join(n.UnsupportedProviders[kind], "\n"))
+			t.row(n.Name, kind, strings.Join(n.UnsupportedProviders[kind], "\n"))
 		}
 		for _, kind := range slices.Sorted(maps.Keys(n.UnsupportedLayers)) {
-			t.row(n.Name, string(kind), strings.Join(n.UnsupportedLayers[kind], "\n"))
+			t.row(n.Name, kind, strings.Join(n.UnsupportedLayers[kind], "\n"))
 		}
 	}
 	return t

@@ -123,7 +123,7 @@ func describeResource(pools map[string]*branch, r client.ResourceWithVolumes) {
 			pool.Children = append(pool.Children, b)
 		}
 		about := volumeState(r.Resource, v).text
-		if size := knownSize(v.UsableSize); size != "" {
+		if size := knownSize(usable(v)); size != "" {
 			about = size + ", " + about
 		}
 		b.Children = append(b.Children, &branch{Name: fmt.Sprintf("volume %d %s", v.VolumeNumber, v.DevicePath), About: about})

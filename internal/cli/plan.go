@@ -111,7 +111,7 @@ func (s *session) planPlace(ctx context.Context, resource string, filter client.
 		return err
 	}
 	diskful := count(p.replicas[strings.ToLower(resource)], hasDisk)
-	missing := 0
+	var missing int
 	switch {
 	case filter.AdditionalPlaceCount != nil:
 		missing = int(*filter.AdditionalPlaceCount)

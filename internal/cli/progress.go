@@ -165,11 +165,12 @@ func resizing(resource string, number int32, size client.SizeKiB) func(context.C
 		var parts []part
 		for _, r := range all {
 			for _, v := range r.Volumes {
-				if v.VolumeNumber != number || v.UsableSize == nil {
+				has := usable(v)
+				if v.VolumeNumber != number || has == nil {
 					continue
 				}
-				x := part{name: r.NodeName, note: "has " + formatSize(*v.UsableSize), color: yellow}
-				if *v.UsableSize >= size {
+				x := part{name: r.NodeName, note: "has " + formatSize(*has), color: yellow}
+				if *has >= size {
 					x.color = green
 				}
 				if first, failed := v.Reports.FirstError(); failed {
@@ -249,7 +250,8 @@ func (s *session) followJob(ctx context.Context, id string) error {
 		}
 		switch job.State {
 		case "done":
-			return nil
+			p.end()
+			return s.write(fmt.Sprintf("SUCCESS: %s of %s is done: %d of %d\n", printable(job.Kind), printable(job.Object), job.Done, job.Total))
 		case "failed", "cancelled":
 			p.end()
 			why := "it was cancelled"

@@ -64,6 +64,27 @@ func isBuiltIn(cmd *cobra.Command) bool {
 
 func isHelp(arg string) bool { return arg == "-h" || arg == "--help" }
 
+// wrongFlag explains a mistake in the flags of a command.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	text := err.Error()
+	if name, unknown := strings.CutPrefix(text, "unknown flag: --"); unknown {
+		var names []string
+		allFlags(cmd).VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		if meant := nearest(name, names); meant != "" {
+			return usagef("%s; did you mean --%s?", text, meant)
+		}
+	}
+	if rest, unknown := strings.CutPrefix(text, "unknown shorthand flag: '"); unknown && rest[0] >= '0' && rest[0] <= '9' {
+		_, word, _ := strings.Cut(rest, " in ")
+		return usagef("%q: a number cannot be negative here", word)
+	}
+	return usageError{err}
+}
+
 // unknownCommand explains a first word that is no command.
 func unknownCommand(root *cobra.Command, args []string) error {
 	i := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") && child(root, arg) == nil })

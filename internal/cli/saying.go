@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -66,11 +67,11 @@ func connectionSaying(failure *client.ConnectionError) saying {
 	var asked, reasons []string
 	for _, attempt := range failure.Attempts {
 		asked = append(asked, attempt.Address)
-		reasons = append(reasons, attempt.Address+": "+attempt.Err.Error())
+		reasons = append(reasons, attempt.Address+": "+plainly(attempt.Err))
 	}
 	said := saying{what: "no controller answered at " + strings.Join(asked, ", "), why: strings.Join(reasons, "; ")}
 	if len(failure.Attempts) == 1 {
-		said.why = failure.Attempts[0].Err.Error()
+		said.why = plainly(failure.Attempts[0].Err)
 	}
 	if failure.Unknown {
 		said.what += ", and the request may have been carried out"
@@ -81,6 +82,18 @@ func connectionSaying(failure *client.ConnectionError) saying {
 		said.do = remedy(last.Address, last.Err, failure.Timeout())
 	}
 	return said
+}
+
+// plainly says in words what the network has no words for.
+func plainly(err error) string {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "there was no answer in time"
+	case errors.Is(err, io.EOF):
+		return "the connection was closed without an answer"
+	default:
+		return err.Error()
+	}
 }
 
 // remedy says what to do about a connection that could not be made.

@@ -233,3 +233,16 @@ func minor(v client.Volume) string {
 	}
 	return ""
 }
+
+// usable returns the size of a volume as its users see it, or nil when it is not known.
+func usable(v client.Volume) *client.SizeKiB {
+	if v.UsableSize != nil {
+		return v.UsableSize
+	}
+	for _, l := range v.LayerDataList {
+		if storage, ok := l.Data.(client.StorageVolume); ok {
+			return storage.UsableSize
+		}
+	}
+	return nil
+}

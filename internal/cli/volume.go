@@ -68,7 +68,7 @@ func volumeTable(all []client.ResourceWithVolumes, withReplication bool, shown *
 				r.Name, r.NodeName, v.StoragePoolName, fmt.Sprint(v.VolumeNumber), minor(v), v.DevicePath, v.AllocatedSize,
 				usage(r.Resource), volumeState(r.Resource, v), replications(v),
 			}
-			t.row(append(shown.values(v.Props, row[:len(titles)]...), v.UsableSize, string(v.ProviderKind), v.UUID)...)
+			t.row(append(shown.values(v.Props, row[:len(titles)]...), usable(v), string(v.ProviderKind), v.UUID)...)
 		}
 	}
 	t.lined = t.tall()
