@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -89,9 +90,22 @@ func (w *works) search(ctx context.Context, absent error, has func(pool.Driver) 
 	}
 }
 
+// nowhere says that no pool of this host has something.
+type nowhere struct{ what pool.NotFoundError }
+
+func (e *nowhere) Error() string {
+	if e.what.Snapshot != "" {
+		return fmt.Sprintf("no pool of this host has the snapshot %s of volume %s", e.what.Snapshot, e.what.ID)
+	}
+	return fmt.Sprintf("no pool of this host has the volume %s", e.what.ID)
+}
+
+// Unwrap returns the same as drivers say it.
+func (e *nowhere) Unwrap() error { return &e.what }
+
 // Pool implements job.Host.
 func (w *works) Pool(ctx context.Context, id pool.ID) (string, pool.Driver, error) {
-	return w.search(ctx, &pool.NotFoundError{ID: id}, func(d pool.Driver) (bool, error) {
+	return w.search(ctx, &nowhere{pool.NotFoundError{ID: id}}, func(d pool.Driver) (bool, error) {
 		_, ok, err := pool.Find(ctx, d, id)
 		return ok, err
 	})
@@ -99,7 +113,7 @@ func (w *works) Pool(ctx context.Context, id pool.ID) (string, pool.Driver, erro
 
 // Keeper implements job.Host.
 func (w *works) Keeper(ctx context.Context, id pool.SnapshotID) (string, pool.Driver, error) {
-	return w.search(ctx, &pool.NotFoundError{ID: id.Of(), Snapshot: id.Snapshot}, func(d pool.Driver) (bool, error) {
+	return w.search(ctx, &nowhere{pool.NotFoundError{ID: id.Of(), Snapshot: id.Snapshot}}, func(d pool.Driver) (bool, error) {
 		s, ok := d.(pool.Snapshotter)
 		if !ok {
 			return false, nil

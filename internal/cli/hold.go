@@ -48,7 +48,7 @@ func (a *app) holdList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s := &session{app: a, form: form}
+			s := &session{app: a, out: a.env.Stdout, form: form}
 			pools, err := a.agent(cmd).Pools(cmd.Context())
 			if err != nil {
 				return err
@@ -179,7 +179,7 @@ func (a *app) holdRun() *cobra.Command {
 			"command finds the folder of the pool in $HOLDFAST_POOL.\n\n" +
 			fmt.Sprintf("When the pool cannot be held the exit status is %d, when the command cannot be started %d, when there is none %d.", exitNotHeld, exitNotRun, exitNoProgram),
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 2 || cmd.ArgsLenAtDash() > 1 {
+			if len(args) < 2 || cmd.ArgsLenAtDash() != 1 {
 				return usagef("a storage pool and a command are wanted: holdfast hold run STORAGE_POOL -- COMMAND")
 			}
 			return nil
@@ -193,7 +193,6 @@ func (a *app) holdRun() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&readOnly, "read-only", false, "nothing is going to be written")
-	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
 

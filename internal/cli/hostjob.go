@@ -5,7 +5,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,7 +165,7 @@ func (s *session) followHostJob(ctx context.Context, node, id string) error {
 		switch {
 		case err == nil:
 			known = true
-		case known || !client.IsNotFound(err): // At first the host may not have told of it yet.
+		case known || !noJob(err): // At first the host may not have told of it yet.
 			return interruption(err, again)
 		}
 		switch job.State {
@@ -186,6 +188,12 @@ func (s *session) followHostJob(ctx context.Context, node, id string) error {
 			return interruption(ctx.Err(), again)
 		}
 	}
+}
+
+// noJob tells whether a job is not there.
+func noJob(err error) bool {
+	refused, ok := errors.AsType[*client.Error](err)
+	return ok && refused.Status == http.StatusNotFound
 }
 
 func ended(state string) string {

@@ -128,7 +128,7 @@ func (a *app) jobShow() *cobra.Command {
 		Use: "show JOB", Aliases: []string{"s"}, Short: "Show a job with all problems of its newest try", Args: exactly("JOB"),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
 			j, err := s.Job(ctx, args[0])
-			if node != "" || client.IsNotFound(err) {
+			if node != "" || noJob(err) {
 				if h, found, lookErr := s.hostJobNamed(ctx, node, args[0]); lookErr != nil || found {
 					return errors.Join(lookErr, s.showFound(h, found))
 				}
