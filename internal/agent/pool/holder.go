@@ -14,6 +14,7 @@ const (
 	Mounted HolderKind = "mounted" // A filesystem on it is mounted, in some mount namespace.
 	Stacked HolderKind = "stacked" // Another device, or swap, lies on top of it.
 	Claimed HolderKind = "claimed" // The kernel holds it exclusively for a user that cannot be named.
+	Kept    HolderKind = "kept"    // Someone else has made something of it that needs it, such as a snapshot.
 )
 
 // Holder is one user of a volume.
@@ -40,6 +41,8 @@ func (h Holder) String() string {
 		return "below " + h.Name
 	case Claimed:
 		return "held exclusively by the kernel (" + h.Name + ")"
+	case Kept:
+		return "kept by " + h.Name
 	}
 	return string(h.Kind) + " " + h.Name
 }

@@ -1,0 +1,223 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package zfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+)
+
+const (
+	// Who only has a device open may be gone in a moment: udev looks into devices. They are looked for this often, with this pause in between, before
+	// they count as users.
+	passingTries = 10
+	passingPause = 50 * time.Millisecond
+	// ZFS makes and removes devices some time after its command has ended.
+	deviceTries = 200
+	sector      = 512
+)
+
+// devicePath is where a zvol has its device. udev makes it.
+func (p *Pool) devicePath(name string) string { return filepath.Join("/dev/zvol", p.c.Dataset, name) }
+
+// device returns the device of a volume, or none.
+func (p *Pool) device(name string) (pool.Device, error) {
+	path := p.devicePath(name)
+	rdev, ok, err := blockNumber(path)
+	if err != nil || !ok {
+		return pool.Device{}, err
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/sys/dev/block/%d:%d/size", unix.Major(rdev), unix.Minor(rdev)))
+	if errors.Is(err, os.ErrNotExist) {
+		return pool.Device{}, nil
+	}
+	if err != nil {
+		return pool.Device{}, fmt.Errorf("look at the size of %s: %w", path, err)
+	}
+	sectors, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return pool.Device{}, fmt.Errorf("the size of %s is %q: %w", path, text, err)
+	}
+	return pool.Device{Path: path, Size: sectors * sector}, nil
+}
+
+// blockNumber returns the number of a device, or false when there is none.
+func blockNumber(path string) (uint64, bool, error) {
+	var st unix.Stat_t
+	err := unix.Stat(path, &st)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("look at %s: %w", path, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFBLK {
+		return 0, false, fmt.Errorf("%s is no block device", path)
+	}
+	return st.Rdev, true, nil
+}
+
+// Open implements pool.Driver.
+func (p *Pool) Open(ctx context.Context, id pool.ID) (pool.Device, error) {
+	r, end, err := p.begin(ctx, id)
+	if err != nil {
+		return pool.Device{}, err
+	}
+	defer end()
+	e, ok := find(r, id)
+	if !ok {
+		return pool.Device{}, &pool.NotFoundError{Pool: p.c.Name, ID: id}
+	}
+	if !e.Open {
+		if err := p.c.Host.change(ctx, p.c.Dataset, "set", "volmode=dev", p.path(e.Name)); err != nil {
+			return pool.Device{}, fmt.Errorf("open volume %s of pool %s: %w", id, p.c.Name, err)
+		}
+	}
+	return p.fit(ctx, e)
+}
+
+// fit waits until the device of a volume is there and as large as the volume.
+func (p *Pool) fit(ctx context.Context, e entry) (pool.Device, error) {
+	for range deviceTries {
+		d, err := p.device(e.Name)
+		if err != nil {
+			return pool.Device{}, err
+		}
+		if d.Size == e.Size {
+			return d, nil
+		}
+		if err := pause(ctx); err != nil {
+			return pool.Device{}, err
+		}
+	}
+	return pool.Device{}, fmt.Errorf("open volume %s of pool %s: %s does not become a device of %d bytes: look whether udev runs, with ZFS's rules", e.id, p.c.Name, p.devicePath(e.Name), e.Size)
+}
+
+func pause(ctx context.Context) error {
+	select {
+	case <-time.After(passingPause):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close implements pool.Driver.
+func (p *Pool) Close(ctx context.Context, id pool.ID) error {
+	r, end, err := p.begin(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer end()
+	e, ok := find(r, id)
+	if !ok {
+		return nil
+	}
+	return p.shut(ctx, e)
+}
+
+// shut takes the device of a volume down. ZFS does that when nobody has it open, and says nothing when it does not.
+func (p *Pool) shut(ctx context.Context, e entry) error {
+	_, there, err := blockNumber(p.devicePath(e.Name))
+	if err != nil || !there && !e.Open {
+		return err
+	}
+	if err := p.unused(ctx, e); err != nil {
+		return err
+	}
+	set := func(mode string) error {
+		return p.c.Host.change(ctx, p.c.Dataset, "set", "volmode="+mode, p.path(e.Name))
+	}
+	if !e.Open { // What an earlier call left: only a change has ZFS look again.
+		if err := set("dev"); err != nil {
+			return fmt.Errorf("close volume %s of pool %s: %w", e.id, p.c.Name, err)
+		}
+	}
+	if err := set("none"); err != nil {
+		return fmt.Errorf("close volume %s of pool %s: %w", e.id, p.c.Name, err)
+	}
+	for range deviceTries {
+		if _, there, err := blockNumber(p.devicePath(e.Name)); err != nil || !there {
+			return err
+		}
+		if holders, err := p.holders(ctx, e); err != nil || len(holders) > 0 {
+			// Someone came meanwhile, so the device stays, and the volume is open.
+			return errors.Join(err, set("dev"), p.unused(ctx, e))
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
+	if err := set("dev"); err != nil {
+		return fmt.Errorf("close volume %s of pool %s: %w", e.id, p.c.Name, err)
+	}
+	return p.stillUsed(ctx, e)
+}
+
+// Holders implements pool.HolderLister.
+func (p *Pool) Holders(ctx context.Context, id pool.ID) ([]pool.Holder, error) {
+	r, end, err := p.glance(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	e, ok := find(r, id)
+	if !ok {
+		return nil, nil
+	}
+	return p.holders(ctx, e)
+}
+
+// holders looks who uses the device of a volume.
+func (p *Pool) holders(ctx context.Context, e entry) ([]pool.Holder, error) {
+	rdev, ok, err := blockNumber(p.devicePath(e.Name))
+	if err != nil || !ok {
+		return nil, err
+	}
+	table, err := p.users.Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look who uses volume %s of pool %s: %w", e.id, p.c.Name, err)
+	}
+	return table.Device(rdev)
+}
+
+// unused refuses when anyone uses the device of a volume.
+func (p *Pool) unused(ctx context.Context, e entry) error {
+	for try := 1; ; try++ {
+		holders, err := p.holders(ctx, e)
+		if err != nil || len(holders) == 0 {
+			return err
+		}
+		lasting := slices.ContainsFunc(holders, func(h pool.Holder) bool { return h.Kind != pool.Opened })
+		if lasting || try == passingTries {
+			return &pool.InUseError{ID: e.id, Holders: holders}
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// stillUsed is the error when the kernel refused although nobody was seen.
+func (p *Pool) stillUsed(ctx context.Context, e entry) error {
+	holders, err := p.holders(ctx, e)
+	if err != nil {
+		return err
+	}
+	if len(holders) == 0 {
+		holders = []pool.Holder{{Kind: pool.Claimed, Name: "a user that was not found"}}
+	}
+	return &pool.InUseError{ID: e.id, Holders: holders}
+}

@@ -1,0 +1,53 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package zfs
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/command"
+)
+
+// said tells whether a program failed and said one of some texts.
+func said(err error, texts ...string) bool {
+	failed, ok := errors.AsType[*command.Error](err)
+	if !ok || failed.Kind != command.Exited {
+		return false
+	}
+	for _, text := range texts {
+		if strings.Contains(failed.Stderr, text) {
+			return true
+		}
+	}
+	return false
+}
+
+func absent(err error) bool { return said(err, "does not exist", "could not find any snapshots") }
+
+func noRoom(err error) bool {
+	return said(err, "out of space", "greater than available space", "No space left", "quota exceeded")
+}
+
+func inUse(err error) bool { return said(err, "is busy", "in use") }
+
+func tooLarge(err error) bool { return said(err, "too large", "Value too large", "out of range") }
+
+// faulty returns the error for a pool that cannot be worked with.
+func (p *Pool) faulty(r pool.Reason, detail string, err error) error {
+	e := &pool.FaultyError{Pool: p.c.Name, Place: "dataset " + p.c.Dataset, Reason: r, Detail: detail, Err: err}
+	switch r {
+	case pool.Missing:
+		e.Correction = "look with zpool list and zfs list; import its zpool, or make it with zfs create"
+	case pool.ReadOnly:
+		e.Correction = "look at zpool status, then make it writable with zfs set readonly=off"
+	case pool.WrongIdentity:
+		e.Correction = "give the pool the dataset that it had; when that is gone for good, delete the pool and make it anew"
+	case pool.Unreadable:
+		e.Correction = "look at zpool status"
+	case pool.NotADirectory, pool.NotWritable, pool.LostIdentity, pool.Full, pool.Incomplete:
+	}
+	return e
+}
