@@ -54,9 +54,13 @@ type Error struct {
 
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "hold pool %s", e.Pool)
-	if e.Source != "" {
-		fmt.Fprintf(&b, " (%s)", e.Source)
+	switch {
+	case e.Pool == "": // It is the source's own fault, whoever asked.
+		fmt.Fprintf(&b, "hold %s", e.Source)
+	case e.Source != "":
+		fmt.Fprintf(&b, "hold pool %s (%s)", e.Pool, e.Source)
+	default:
+		fmt.Fprintf(&b, "hold pool %s", e.Pool)
 	}
 	fmt.Fprintf(&b, ": %s", e.Kind)
 	if e.Phase != "" {

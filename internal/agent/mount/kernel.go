@@ -112,6 +112,7 @@ func (k *Kernel) Prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	k.reader.forget() // To the kernel, a mount that has become shared is no change of the table.
 	t, err := k.Table()
 	if err != nil {
 		return err

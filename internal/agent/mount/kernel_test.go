@@ -313,3 +313,25 @@ func TestBaseIsSharedWithOtherNamespaces(t *testing.T) {
 		t.Errorf("%d mounts at the base folder", n)
 	}
 }
+
+func TestThatABaseHasBecomeSharedIsSeenAlthoughTheKernelCallsItNoChange(t *testing.T) {
+	dir := mounttest.Scratch(t)
+	base := mounttest.Mkdir(t, dir, "mnt")
+	if err := unix.Mount(base, base, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("", base, "", unix.MS_PRIVATE, ""); err != nil {
+		t.Fatal(err)
+	}
+	k, err := mount.New(mount.Config{Base: base, Run: filepath.Join(dir, "run"), Runner: &command.Exec{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = k.Close() }()
+	if _, err := k.Table(); err != nil { // Is kept.
+		t.Fatal(err)
+	}
+	if err := k.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -56,6 +56,13 @@ func (f *tableFile) close() error { return unix.Close(f.fd) }
 // maxAge is how old a table may be that the kernel calls unchanged: a file system that turned read-only is no change to it.
 const maxAge = 10 * time.Second
 
+// forget makes the next call of Table read the table, also when the kernel calls it unchanged.
+func (r *Reader) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.table = nil
+}
+
 // Table returns the mounts as they are now.
 func (r *Reader) Table() (Table, error) {
 	r.mu.Lock()
