@@ -7,7 +7,6 @@ package etcdtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -221,80 +220,4 @@ func (c *Cluster) stop() {
 	for i := range c.members {
 		c.Kill(i)
 	}
-}
-
-// Wire is a connection to a member that can be cut: a listener that passes bytes on.
-type Wire struct {
-	Endpoint string
-	l        net.Listener
-	to       string
-	cut      chan struct{}
-	done     chan struct{}
-}
-
-// NewWire makes a wire to a member, which ends with the test.
-func (c *Cluster) NewWire(i int) *Wire {
-	c.t.Helper()
-	scheme, to, _ := strings.Cut(c.Endpoints[i], "://")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	w := &Wire{Endpoint: scheme + "://" + l.Addr().String(), l: l, to: to, cut: make(chan struct{}), done: make(chan struct{})}
-	go w.serve()
-	c.t.Cleanup(func() {
-		w.Cut()
-		<-w.done
-	})
-	return w
-}
-
-// Cut ends all connections, and refuses new ones.
-func (w *Wire) Cut() {
-	if err := w.l.Close(); errors.Is(err, net.ErrClosed) {
-		return
-	}
-	close(w.cut)
-}
-
-func (w *Wire) serve() {
-	defer close(w.done)
-	for {
-		near, err := w.l.Accept()
-		if err != nil {
-			return
-		}
-		far, err := net.Dial("tcp", w.to)
-		if err != nil {
-			_ = near.Close()
-			continue
-		}
-		go w.pass(near, far)
-	}
-}
-
-func (w *Wire) pass(near, far net.Conn) {
-	ended := make(chan struct{}, 2)
-	move := func(to, from net.Conn) {
-		buffer := make([]byte, 32<<10)
-		for {
-			n, err := from.Read(buffer)
-			if n > 0 {
-				if _, err := to.Write(buffer[:n]); err != nil {
-					break
-				}
-			}
-			if err != nil {
-				break
-			}
-		}
-		ended <- struct{}{}
-	}
-	go move(near, far)
-	go move(far, near)
-	select {
-	case <-ended:
-	case <-w.cut:
-	}
-	_, _ = near.Close(), far.Close()
 }
