@@ -23,7 +23,6 @@ import (
 // databaseTask is what the commands on a database have in common.
 type databaseTask struct {
 	settings
-	up string // the folder of `holdfast up`
 }
 
 // readPatience is how long a process that has the database is waited for by commands that only read.

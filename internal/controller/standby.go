@@ -40,7 +40,7 @@ func (m *Member) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, why := m.standing()
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = io.WriteString(w, why.Error()+"\n") //nolint:gosec // It is plain text.
+		_, _ = io.WriteString(w, why.Error()+"\n")
 		return
 	}
 	if m.pass(w, r) {

@@ -46,7 +46,7 @@ func verify(ctx context.Context, path string, rows int) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	_, list, err := all(ctx, e)
+	list, err := all(ctx, e)
 	if err == nil && len(list) != rows {
 		err = fmt.Errorf("it has %d rows of %d", len(list), rows)
 	}
@@ -223,7 +223,7 @@ func (b *Backups) rotate(reason string) error {
 	slices.SortFunc(mine, func(x, y found) int {
 		return cmp.Or(cmp.Compare(x.revision, y.revision), cmp.Compare(x.name, y.name))
 	})
-	for i := 0; i < len(mine)-keep; i++ {
+	for i := range len(mine) - keep {
 		if err := os.Remove(filepath.Join(b.Folder, mine[i].name)); err != nil {
 			return fmt.Errorf("remove an old backup: %w", err)
 		}

@@ -121,16 +121,16 @@ func (f frozen) Load(context.Context) (kv.Revision, iter.Seq2[kv.Entry, error]) 
 }
 
 // all reads every entry.
-func all(ctx context.Context, e kv.Engine) (kv.Revision, []kv.Entry, error) {
+func all(ctx context.Context, e kv.Engine) ([]kv.Entry, error) {
 	var list []kv.Entry
-	r, entries := e.Load(ctx)
+	_, entries := e.Load(ctx)
 	for entry, err := range entries {
 		if err != nil {
-			return 0, nil, err
+			return nil, err
 		}
 		list = append(list, entry)
 	}
-	return r, list, nil
+	return list, nil
 }
 
 // pieces divides work into batches that every engine takes.
@@ -172,7 +172,7 @@ func fill(ctx context.Context, e kv.Engine, what string, entries []kv.Entry) err
 	if err != nil {
 		return err
 	}
-	_, have, err := all(ctx, e)
+	have, err := all(ctx, e)
 	if err != nil {
 		return err
 	}

@@ -470,4 +470,3 @@ func TestABrokenRestoreIntoEtcdIsRefusedAndDoneAgain(t *testing.T) {
 		t.Error("the second restore is not whole")
 	}
 }
-

@@ -51,7 +51,7 @@ type unusable struct {
 
 // Export writes a database, which need not be owned, as JSON. It holds everything, secrets included.
 func Export(ctx context.Context, e kv.Engine, w io.Writer) error {
-	_, entries, err := all(ctx, e)
+	entries, err := all(ctx, e)
 	if err != nil {
 		return fmt.Errorf("export the database: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/kv"
@@ -33,14 +34,14 @@ type UnsoundError struct {
 }
 
 func (e *UnsoundError) Error() string {
-	what := ""
+	var what strings.Builder
 	for _, a := range e.Report.Aside {
-		what += fmt.Sprintf("\n  %s %s: %s", a.Collection, a.Key, a.Reason)
+		fmt.Fprintf(&what, "\n  %s %s: %s", a.Collection, a.Key, a.Reason)
 	}
 	for _, p := range e.Report.Problems {
-		what += "\n  " + p.String()
+		what.WriteString("\n  " + p.String())
 	}
-	return fmt.Sprintf("%s is not a sound database, so nothing was changed:%s", e.Source, what)
+	return fmt.Sprintf("%s is not a sound database, so nothing was changed:%s", e.Source, what.String())
 }
 
 // Restore puts a backup in the place of a database that no process uses. The former database is saved beside, also when it is
@@ -50,7 +51,7 @@ func Restore(ctx context.Context, backup string, to Place, now time.Time, unsoun
 	if err != nil {
 		return Replaced{}, fmt.Errorf("the backup cannot be used: %w", err)
 	}
-	_, entries, err := all(ctx, e)
+	entries, err := all(ctx, e)
 	if err = errors.Join(err, e.Close()); err != nil {
 		return Replaced{}, fmt.Errorf("the backup cannot be used: %w", err)
 	}
@@ -178,7 +179,7 @@ func replaceEtcd(ctx context.Context, what string, entries []kv.Entry, report Re
 		return "", err
 	}
 	var former store.Revision
-	if _, have, err := all(ctx, e); err != nil {
+	if have, err := all(ctx, e); err != nil {
 		return "", err
 	} else if len(have) > 0 {
 		saved = filepath.Join(os.TempDir(), "holdfast-etcd-replaced-"+now.UTC().Format("20060102T150405Z")+".db")
@@ -201,7 +202,7 @@ func Migrate(ctx context.Context, from, to Place, now time.Time) (Replaced, erro
 	if err != nil {
 		return Replaced{}, err
 	}
-	_, entries, err := all(ctx, source)
+	entries, err := all(ctx, source)
 	if err = errors.Join(err, source.Close()); err != nil {
 		return Replaced{}, err
 	}
@@ -242,7 +243,7 @@ func empty(ctx context.Context, p Place) error {
 	if err != nil {
 		return err
 	}
-	_, have, err := all(ctx, e)
+	have, err := all(ctx, e)
 	if err = errors.Join(err, e.Close()); err != nil {
 		return err
 	}
@@ -263,7 +264,7 @@ func same(ctx context.Context, entries []kv.Entry, p Place) error {
 	if err != nil {
 		return err
 	}
-	_, have, err := all(ctx, e)
+	have, err := all(ctx, e)
 	if err = errors.Join(err, e.Close()); err != nil {
 		return err
 	}

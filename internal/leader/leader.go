@@ -140,8 +140,8 @@ func (e *Election) look(ctx context.Context) (key *clientv3.GetResponse, err err
 	v := &sight{at: at}
 	if len(r.Kvs) > 0 {
 		v.leader = &Candidate{}
-		if err := json.Unmarshal(r.Kvs[0].Value, v.leader); err != nil {
-			v.leader.Name = string(r.Kvs[0].Value)
+		if err := json.Unmarshal(r.Kvs[0].GetValue(), v.leader); err != nil {
+			v.leader.Name = string(r.Kvs[0].GetValue())
 		}
 	}
 	e.seen.Store(v)
@@ -201,7 +201,7 @@ func (e *Election) claim(ctx context.Context) (*Reign, error) {
 		e.revoke(ctx, lease.ID)
 		return nil, err
 	}
-	g := &Reign{e: e, lease: lease.ID, created: r.Header.Revision, lost: make(chan struct{}), ended: make(chan struct{})}
+	g := &Reign{e: e, lease: lease.ID, created: r.Header.GetRevision(), lost: make(chan struct{}), ended: make(chan struct{})}
 	g.renewed(sent, time.Duration(lease.TTL)*time.Second)
 	e.seen.Store(&sight{leader: &e.s.Self, at: sent})
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -94,7 +94,7 @@ func (g *Reign) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(r.Kvs) == 0 || r.Kvs[0].CreateRevision != g.created {
+	if len(r.Kvs) == 0 || r.Kvs[0].GetCreateRevision() != g.created {
 		return fmt.Errorf("%w: the key %s was taken away", errOver, g.e.key)
 	}
 	g.renewed(sent, time.Duration(kept.TTL)*time.Second)

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/kv"
 )
 
-// ErrStandby: the store follows the map of another owner, and takes no updates.
+// ErrStandby says that the store follows the map of another owner, and takes no updates.
 var ErrStandby = errors.New("this is a standby")
 
 // follower is what a store has while it follows.

@@ -53,7 +53,7 @@ func (e *Engine) reigns(r *clientv3.TxnResponse) error {
 	if e.reign == nil {
 		return nil
 	}
-	if key := r.Responses[1].GetResponseRange().Kvs; len(key) == 0 || key[0].CreateRevision != e.reign.Created {
+	if key := r.Responses[1].GetResponseRange().GetKvs(); len(key) == 0 || key[0].GetCreateRevision() != e.reign.Created {
 		return fmt.Errorf("%w: this controller leads no longer", kv.ErrFenced)
 	}
 	return nil
@@ -113,24 +113,24 @@ func (e *Engine) settle(ctx context.Context, w transaction) (int64, error) {
 // outcome reads what became of a transaction from the answer to one attempt: when it did not apply, an earlier attempt may have.
 func (e *Engine) outcome(w transaction, r *clientv3.TxnResponse) (int64, error) {
 	if r.Succeeded {
-		return r.Header.Revision, nil
+		return r.Header.GetRevision(), nil
 	}
-	found := r.Responses[0].GetResponseRange().Kvs
+	found := r.Responses[0].GetResponseRange().GetKvs()
 	if len(found) == 0 {
 		return 0, fmt.Errorf("%w: the key %s was removed", kv.ErrFenced, e.sequence)
 	}
-	now, err := parse(found[0].Value)
+	now, err := parse(found[0].GetValue())
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", kv.ErrFenced, err)
 	}
 	if now == w.next { // a term is one owner's alone
-		return found[0].ModRevision, nil
+		return found[0].GetModRevision(), nil
 	}
 	if now.Term > w.next.Term && now.Revision >= w.next.Revision {
 		// A later owner came: whether it found this batch or another one at this revision, it does not say.
-		return 0, e.overtaken(w, found[0].ModRevision)
+		return 0, e.overtaken(w, found[0].GetModRevision())
 	}
-	if err := e.reigns(r); err != nil && found[0].ModRevision == w.expect {
+	if err := e.reigns(r); err != nil && found[0].GetModRevision() == w.expect {
 		return 0, err
 	}
 	return 0, fmt.Errorf("term %d is over, it is term %d now: %w", w.next.Term, now.Term, kv.ErrFenced)

@@ -154,10 +154,10 @@ func (e *Engine) read(ctx context.Context, at int64) (stamp, int64, error) {
 		return stamp{}, 0, err
 	}
 	if len(r.Kvs) == 0 {
-		return stamp{}, r.Header.Revision, nil
+		return stamp{}, r.Header.GetRevision(), nil
 	}
-	s, err := parse(r.Kvs[0].Value)
-	return stamp{s, r.Kvs[0].ModRevision}, r.Header.Revision, err
+	s, err := parse(r.Kvs[0].GetValue())
+	return stamp{s, r.Kvs[0].GetModRevision()}, r.Header.GetRevision(), err
 }
 
 func parse(value []byte) (sequence, error) {
@@ -214,7 +214,7 @@ func (e *Engine) take(ctx context.Context) (stamp, error) {
 			return stamp{}, err
 		}
 		if len(r.Kvs) > 0 {
-			return stamp{}, fmt.Errorf("%w: there are rows such as %q, but the key %s is missing", kv.ErrCorrupt, r.Kvs[0].Key, e.sequence)
+			return stamp{}, fmt.Errorf("%w: there are rows such as %q, but the key %s is missing", kv.ErrCorrupt, r.Kvs[0].GetKey(), e.sequence)
 		}
 	}
 	next := sequence{Format: format, Revision: now.Revision, Term: now.Term + 1}
@@ -223,7 +223,7 @@ func (e *Engine) take(ctx context.Context) (stamp, error) {
 		return stamp{}, err
 	}
 	if r.Succeeded {
-		return stamp{next, r.Header.Revision}, nil
+		return stamp{next, r.Header.GetRevision()}, nil
 	}
 	if err := e.reigns(r); err != nil {
 		return stamp{}, err

@@ -33,6 +33,7 @@ func engine(t *testing.T, endpoints []string, prefix string) *etcdkv.Engine {
 }
 
 func suite(t *testing.T, members int) {
+	t.Helper()
 	var endpoints []string
 	if told := os.Getenv(endpointsVariable); told != "" {
 		endpoints = strings.Split(told, ",")

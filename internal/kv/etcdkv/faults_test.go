@@ -159,7 +159,7 @@ func TestWithoutAMajorityNothingIsAnsweredAndNothingIsLost(t *testing.T) {
 	c.WaitWritable()
 	term = take(t, e)
 	r, have := rows(t, e)
-	if !(r == 1 && have["a"] == "1" || r == 2 && have["a"] == "2") {
+	if (r != 1 || have["a"] != "1") && (r != 2 || have["a"] != "2") {
 		t.Errorf("afterwards revision %d has %v", r, have)
 	}
 	if next, err := e.Append(t.Context(), term, put("a", 4)); err != nil || next != r+1 {
@@ -250,7 +250,7 @@ func TestAReignEndsWithItsElectionKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := patient(t, 5*time.Second, c.Endpoints...)
-	e.Reign(etcdkv.Reign{Key: "/lead", Created: elected.Header.Revision})
+	e.Reign(etcdkv.Reign{Key: "/lead", Created: elected.Header.GetRevision()})
 	term := take(t, e)
 	if _, err := e.Append(t.Context(), term, put("a", 1)); err != nil {
 		t.Fatal(err)

@@ -35,14 +35,14 @@ func (e *Engine) Load(ctx context.Context) (kv.Revision, iter.Seq2[kv.Entry, err
 					yield(kv.Entry{}, e.problem("read", err))
 					return
 				}
-				if !yield(kv.Entry{Key: string(row.Key[len(e.rows):]), Value: row.Value}, nil) {
+				if !yield(kv.Entry{Key: string(row.GetKey()[len(e.rows):]), Value: row.GetValue()}, nil) {
 					return
 				}
 			}
 			if !r.More || len(r.Kvs) == 0 {
 				return
 			}
-			from = string(r.Kvs[len(r.Kvs)-1].Key) + "\x00"
+			from = string(r.Kvs[len(r.Kvs)-1].GetKey()) + "\x00"
 		}
 	}
 }

@@ -94,7 +94,7 @@ func (e *Engine) follow(ctx context.Context, at int64, after kv.Revision) iter.S
 	return func(yield func(kv.Batch, error) bool) {
 		ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 		defer cancel()
-		defer context.AfterFunc(e.ctx, cancel)()
+		defer context.AfterFunc(e.ctx, cancel)() //nolint:contextcheck // The engine's end cancels what the caller has begun.
 		client, turn := e.members.Use()
 		var seen atomic.Uint64
 		seen.Store(uint64(after))
@@ -164,17 +164,17 @@ func (e *Engine) lags(ctx context.Context, seen *atomic.Uint64) {
 
 // gather adds a change to a batch, and reports whether it was the last one of it.
 func (e *Engine) gather(b *kv.Batch, event *clientv3.Event) (ended bool, err error) {
-	key := string(event.Kv.Key)
+	key := string(event.GetKv().GetKey())
 	switch {
-	case key == e.sequence && event.Type == clientv3.EventTypePut:
-		s, err := parse(event.Kv.Value)
+	case key == e.sequence && event.GetType() == clientv3.EventTypePut:
+		s, err := parse(event.GetKv().GetValue())
 		b.Revision = s.Revision
 		return true, err
 	case key == e.sequence:
 		return false, fmt.Errorf("%w: the key %s was removed", kv.ErrCorrupt, e.sequence)
 	case len(key) <= len(e.rows) || key[:len(e.rows)] != e.rows:
-	case event.Type == clientv3.EventTypePut:
-		b.Put = append(b.Put, kv.Entry{Key: key[len(e.rows):], Value: event.Kv.Value})
+	case event.GetType() == clientv3.EventTypePut:
+		b.Put = append(b.Put, kv.Entry{Key: key[len(e.rows):], Value: event.GetKv().GetValue()})
 	default:
 		b.Delete = append(b.Delete, key[len(e.rows):])
 	}

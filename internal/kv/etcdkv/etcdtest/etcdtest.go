@@ -114,7 +114,7 @@ func free(tb testing.TB, n int) []string {
 	tb.Helper()
 	var list []string
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -166,7 +166,7 @@ func (c *Cluster) Leader() int {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		st, err := client.Status(ctx, endpoint)
 		cancel()
-		if err == nil && st.Leader == st.Header.MemberId {
+		if err == nil && st.Leader == st.Header.GetMemberId() {
 			return i
 		}
 	}

@@ -4,6 +4,7 @@
 package etcdtest
 
 import (
+	"context"
 	"io"
 	"net"
 	"strings"
@@ -27,7 +28,7 @@ type Wire struct {
 func (c *Cluster) NewWire(i int) *Wire {
 	c.t.Helper()
 	scheme, to, _ := strings.Cut(c.Endpoints[i], "://")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(c.t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func (w *Wire) serve() {
 		if !w.keep(near) {
 			continue
 		}
-		far, err := net.Dial("tcp", w.to)
+		far, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", w.to)
 		if err != nil {
 			_ = near.Close()
 			continue
