@@ -92,7 +92,7 @@ func plainly(err error) string {
 	case errors.Is(err, io.EOF):
 		return "the connection was closed without an answer"
 	default:
-		return err.Error()
+		return strings.TrimPrefix(err.Error(), "net/http: HTTP/1.x transport connection broken: ")
 	}
 }
 
