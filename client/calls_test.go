@@ -315,7 +315,7 @@ func calls() []call {
 
 func TestEachCallMakesItsRequest(t *testing.T) {
 	tested := map[string]bool{}
-	for _, c := range calls() {
+	for _, c := range append(calls(), snapshotCalls()...) {
 		tested[c.name] = true
 		t.Run(c.name, func(t *testing.T) {
 			var got string

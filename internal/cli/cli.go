@@ -139,6 +139,7 @@ func (a *app) commands() []*cobra.Command {
 		a.resourceConnection(),
 		a.resourceDefinition(),
 		a.resourceGroup(),
+		a.snapshot(),
 		a.spaceReporting(),
 		a.status(),
 		a.storagePool(),

@@ -20,7 +20,7 @@ func (a *app) resource() *cobra.Command {
 	volumes.Use, volumes.Aliases = "list-volumes", []string{"lv"}
 	return group("resource", []string{"r"}, "Resources: the replicas of a definition on nodes",
 		a.resourceCreate(), a.makeAvailable(), a.resourceList(), a.resourceDelete(), volumes, a.effectiveProperties(),
-		a.pendingDeletes(), a.involved(), a.drbdOptions(props.ResourceConnection, resourceConnectionProperties()),
+		a.toggleDisk(), a.activate(), a.deactivate(), a.pendingDeletes(), a.involved(), a.drbdOptions(props.ResourceConnection, resourceConnectionProperties()),
 		a.setProperty(resourceProperties()), a.listProperties(resourceProperties()))
 }
 

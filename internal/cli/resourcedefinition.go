@@ -18,7 +18,7 @@ import (
 func (a *app) resourceDefinition() *cobra.Command {
 	return group("resource-definition", []string{"rd"}, "Resource definitions",
 		a.resourceDefinitionCreate(), a.resourceDefinitionList(), a.resourceDefinitionModify(), a.resourceDefinitionDelete(), a.autoPlace(),
-		a.waitSync(),
+		a.waitSync(), a.cloneDefinition(),
 		a.setProperty(definitionProperties()), a.drbdOptions(props.Definition, definitionProperties()), a.listProperties(definitionProperties()))
 }
 

@@ -1,0 +1,75 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-storage/holdfast/client"
+)
+
+func (a *app) cloneDefinition() *cobra.Command {
+	var (
+		noWait       bool
+		wait         int
+		externalName string
+		layers       commas
+		groupName    string
+	)
+	cmd := &cobra.Command{
+		Use: "clone RESOURCE CLONE", Aliases: []string{"cl"}, Short: "Make a resource with the content that another has now", Args: exactly("RESOURCE", "CLONE"),
+		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			ask := client.CloneRequest{
+				Name: args[1], ExternalName: externalName, LayerList: upper[client.LayerType](layers), ResourceGroup: groupName,
+			}
+			if externalName != "" {
+				ask.Name = ""
+			}
+			begun, err := s.Clone(ctx, args[0], ask)
+			if err := s.changed(begun.Messages, err); err != nil || noWait {
+				return err
+			}
+			if wait > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, time.Duration(wait)*time.Second)
+				defer cancel()
+			}
+			return s.awaitClone(ctx, args[0], begun.CloneName)
+		}),
+	}
+	f := cmd.Flags()
+	f.BoolVar(&noWait, "no-wait", false, "end at once; the clone goes on")
+	f.IntVar(&wait, "wait-timeout", 0, "end after this many seconds; the clone goes on")
+	f.StringVarP(&externalName, "external-name", "e", "", "name of any form; the controller derives the clone's name from it")
+	f.VarP(&layers, "layer-list", "l", "layers from top to bottom; those of the source without it")
+	f.StringVar(&groupName, "resource-group", "", "resource group that the clone belongs to; that of the source without it")
+	compatible(cmd, "use-zfs-clone", "")
+	return cmd
+}
+
+// awaitClone waits until a clone has ended.
+func (s *session) awaitClone(ctx context.Context, source, clone string) error {
+	tick := time.NewTicker(s.app.env.Poll)
+	defer tick.Stop()
+	for {
+		st, err := s.CloneStatus(ctx, source, clone)
+		switch {
+		case err != nil:
+			return err
+		case st.Status == client.CloneComplete:
+			return s.write(fmt.Sprintf("Clone %s of %s is complete.\n", clone, source))
+		case st.Status == client.CloneFailed:
+			return fmt.Errorf("clone %s of %s failed: %s", clone, source, st.Problem)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("clone %s of %s is not complete yet, and goes on: %s of %s are there", clone, source, formatSize(st.Done), formatSize(st.Total))
+		}
+	}
+}
