@@ -106,6 +106,9 @@ func contend(c config.Controller, at database.Place, clients net.Listener, m *co
 	if err != nil {
 		return err
 	}
+	if !c.Etcd.KeepHistory {
+		m.Forget = 30 * time.Minute
+	}
 	m.Self = leader.Candidate{Name: name, API: cmp.Or(c.Advertise, "http://"+clients.Addr().String())}
 	m.Election, err = leader.New(leader.Settings{Etcd: at.Etcd, Self: m.Self, Lease: time.Duration(c.Etcd.Lease), Log: m.Log})
 	return err

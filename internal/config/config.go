@@ -64,6 +64,7 @@ type Etcd struct {
 	User         string   `toml:"user"`          // empty: none
 	PasswordFile string   `toml:"password_file"` // file with the user's password
 	Lease        Duration `toml:"lease"`         // how long a leader that hangs stays the leader; 0: 5s
+	KeepHistory  bool     `toml:"keep_history"`  // the leader does not compact etcd: something else does
 }
 
 // Backups says how the database is backed up by itself.

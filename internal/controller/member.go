@@ -42,6 +42,8 @@ type Member struct {
 	Self     leader.Candidate
 	// Backups makes the backups of an engine; nil: there are none.
 	BackupsOf func(kv.Engine) Backups
+	// Forget is the span of history that etcd keeps at least, of which the leader sees to; 0: it does not.
+	Forget time.Duration
 	// Retry is how long after a failure the database is tried again; 1 s when 0.
 	Retry time.Duration
 
@@ -61,6 +63,11 @@ type role struct {
 
 // reigning is an engine that proves in each commit that its owner leads.
 type reigning interface{ Reign(etcdkv.Reign) }
+
+// forgetful is an engine whose history grows until it is forgotten.
+type forgetful interface {
+	Forget(ctx context.Context, span time.Duration, failed func(error))
+}
 
 // Serve serves agents and clients on two listeners until ctx ends. Trouble with the database does not end it: it goes on trying. Errors
 // are those of the listeners, and of a database that this program must not use.
@@ -159,11 +166,11 @@ func (m *Member) round(ctx context.Context) error {
 		return err
 	}
 	m.Log.Info("this controller leads", "name", m.Self.Name, "took", time.Since(began))
-	return m.reigns(ctx, k, reign)
+	return m.reigns(ctx, k, engine, reign)
 }
 
 // reigns leads until the reign ends.
-func (m *Member) reigns(ctx context.Context, k *Controller, reign *leader.Reign) error {
+func (m *Member) reigns(ctx context.Context, k *Controller, engine kv.Engine, reign *leader.Reign) error {
 	leading, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go func() {
@@ -175,6 +182,9 @@ func (m *Member) reigns(ctx context.Context, k *Controller, reign *leader.Reign)
 		case <-leading.Done():
 		}
 	}()
+	if f, can := engine.(forgetful); can && m.Forget > 0 {
+		go f.Forget(leading, m.Forget, func(err error) { m.Log.Warn("the history in etcd was not compacted", "error", err) })
+	}
 	h := k.REST.Handler()
 	m.role.Store(&role{lead: h, holds: reign.Holds, old: h})
 	err := m.leads(leading, k)

@@ -325,3 +325,36 @@ func TestAWatcherOutlivesTheCompactionOfOthers(t *testing.T) {
 		}
 	}
 }
+
+// The history of an etcd that nobody compacts does not grow for ever.
+func TestHistoryIsForgotten(t *testing.T) {
+	c := etcdtest.Start(t, etcdtest.Options{})
+	e := patient(t, 5*time.Second, c.Endpoints...)
+	term := take(t, e)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		e.Forget(ctx, 20*time.Millisecond, func(err error) { t.Error(err) })
+	}()
+	forgotten := false
+	for n := kv.Revision(1); n < 2000 && !forgotten; n++ {
+		if _, err := e.Append(t.Context(), term, put("a", n)); err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 {
+			continue // a watch after the first one would wait
+		}
+		for _, err := range e.Watch(t.Context(), 1) {
+			if forgotten = errors.Is(err, kv.ErrCompacted); !forgotten && err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	stop()
+	<-ended
+	if !forgotten {
+		t.Error("the history was kept")
+	}
+}
