@@ -39,7 +39,7 @@ func writeCommands(out *strings.Builder, group *cobra.Command, before string, tr
 		out.WriteByte('\n')
 		next := name + " "
 		if tree {
-			next = strings.Repeat(" ", len(before)+4)
+			next = strings.Repeat(" ", len(before)-len(strings.TrimLeft(before, " "))+4)
 		}
 		writeCommands(out, c, next, tree)
 	}
