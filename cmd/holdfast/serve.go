@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
@@ -129,7 +128,6 @@ type running struct {
 
 // open opens the database and the listeners. Nothing is served yet.
 func open(ctx context.Context, c config.Controller, log telemetry.Log) (*running, error) {
-	const lockPatience = 10 * time.Second // another controller on the same file may just be stopping
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data folder: %w", err)
 	}
@@ -142,10 +140,8 @@ func open(ctx context.Context, c config.Controller, log telemetry.Log) (*running
 		return nil, errors.Join(err, clients.Close())
 	}
 	file := filepath.Join(c.Data, databaseFile)
-	opening, cancel := context.WithTimeout(ctx, lockPatience)
-	defer cancel()
 	engine := boltkv.New(file)
-	k, err := controller.New(opening, controller.Config{
+	k, err := controller.New(ctx, controller.Config{
 		Engine: engine, Backups: backups(c, engine, log.Logger), Log: log.Logger, Plaintext: c.Plaintext,
 		Setup: rest.Setup{Database: "bolt:" + file, Listen: clients.Addr().String(), LogLevel: log.Level},
 		Build: rest.Build{Version: version, Commit: commit, Time: built}, Metrics: telemetry.Registry(),

@@ -206,9 +206,6 @@ func (m *Member) leads(ctx context.Context, k *Controller) error {
 	return k.lead(ctx, l)
 }
 
-// lockPatience is how long another controller on the same file is waited for: it may just be stopping.
-const lockPatience = 10 * time.Second
-
 // alone leads until ctx ends. While the map cannot be owned, reads are served from what can be read of it.
 func (m *Member) alone(ctx context.Context, engine kv.Engine) error {
 	c := m.Config
@@ -216,9 +213,7 @@ func (m *Member) alone(ctx context.Context, engine kv.Engine) error {
 	if m.BackupsOf != nil {
 		c.Backups = m.BackupsOf(engine)
 	}
-	opening, cancel := context.WithTimeout(ctx, lockPatience)
-	k, err := New(opening, c)
-	cancel()
+	k, err := New(ctx, c)
 	if err != nil {
 		if now := m.role.Load(); now.old == nil && m.Reader != nil && !lasting(err) {
 			m.readAlone(ctx, err)

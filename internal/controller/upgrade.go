@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/store"
@@ -22,9 +23,14 @@ func (c Config) program() string {
 	return c.Build.Version + "+" + commit
 }
 
+// lockPatience is how long another controller on the same file is waited for: it may just be stopping.
+const lockPatience = 10 * time.Second
+
 // settings are those of the store, with what this program may write.
 func (c Config) settings() []store.Setting {
-	return append([]store.Setting{store.WrittenBy(store.Origin{Generation: schema.Generation, Program: c.program()})}, c.StoreSettings...)
+	return append([]store.Setting{
+		store.WrittenBy(store.Origin{Generation: schema.Generation, Program: c.program()}), store.OwnWithin(lockPatience),
+	}, c.StoreSettings...)
 }
 
 // open opens the store, where it is not open yet.

@@ -73,7 +73,12 @@ func arrange(collections []Registered) (*layout, error) {
 
 // load takes the map and builds the state that is stored in it.
 func (s *Store) load(ctx context.Context) (*state, error) {
-	term, err := s.engine.Own(ctx)
+	waiting, cancel := ctx, func() {}
+	if s.settings.turn > 0 {
+		waiting, cancel = context.WithTimeout(ctx, s.settings.turn)
+	}
+	term, err := s.engine.Own(waiting)
+	cancel()
 	if err != nil {
 		return nil, fmt.Errorf("take the database: %w", err)
 	}

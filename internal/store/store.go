@@ -62,6 +62,7 @@ type settings struct {
 	history  int
 	retry    time.Duration
 	origin   *Origin // nil: whatever the database says
+	turn     time.Duration
 }
 
 // Setting changes how a store is opened.
@@ -76,6 +77,9 @@ func History(changes int) Setting { return func(s *settings) { s.history = chang
 
 // Retry sets how long the store waits before it tries again to reach an engine that failed, one second without it.
 func Retry(d time.Duration) Setting { return func(s *settings) { s.retry = d } }
+
+// OwnWithin bounds how long Open waits for its turn to own the map; without it, the context does.
+func OwnWithin(d time.Duration) Setting { return func(s *settings) { s.turn = d } }
 
 // maxQueue bounds the updates that wait for an engine that does not answer.
 const maxQueue = 16384

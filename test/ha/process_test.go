@@ -89,13 +89,13 @@ func serve(s settings) error {
 // process is a controller in a process of its own.
 type process struct {
 	settings
-	t   *testing.T
+	t   testing.TB
 	url string
 	cmd *exec.Cmd
 	log string
 }
 
-func newProcess(t *testing.T, s settings) *process {
+func newProcess(t testing.TB, s settings) *process {
 	t.Helper()
 	s.Dir = filepath.Join(t.TempDir(), s.Name)
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
@@ -113,7 +113,7 @@ func newProcess(t *testing.T, s settings) *process {
 	return p
 }
 
-func free(t *testing.T) string {
+func free(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -175,7 +175,7 @@ func (p *process) healthy() bool {
 }
 
 // leading returns the controller that says that it is well, within a time.
-func leading(t *testing.T, all []*process, within time.Duration) (*process, time.Duration) {
+func leading(t testing.TB, all []*process, within time.Duration) (*process, time.Duration) {
 	t.Helper()
 	began := time.Now()
 	tick := time.NewTicker(20 * time.Millisecond)

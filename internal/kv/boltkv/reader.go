@@ -57,7 +57,9 @@ func Write(path string, revision kv.Revision, entries iter.Seq2[kv.Entry, error]
 	if err != nil {
 		return 0, fmt.Errorf("write database %s: %w", path, err)
 	}
+	db.bolt.NoSync = true // until all is written: the file is nobody's yet
 	n, err = fill(db, revision, entries)
+	err = errors.Join(err, db.guarded(db.bolt.Sync))
 	if err = errors.Join(err, db.close()); err != nil {
 		return 0, fmt.Errorf("write database %s: %w", path, err)
 	}
