@@ -20,6 +20,7 @@ type Suite struct {
 	Thin        bool  // Volumes may be larger than the pool.
 	RealDevices bool  // Devices can be read and written.
 	Shares      bool  // Snapshots and clones share room with what they were made from.
+	Encrypted   bool  // What was never written reads as anything, not as zeros, and the pool takes room for headers.
 
 	// Slow says that each step takes long where the driver is tested. Tests of many things then have fewer, and what no test is about is not looked at.
 	Slow bool

@@ -54,6 +54,7 @@ func (u *subject) wantContent(t *testing.T, id pool.ID, label string, n int64) {
 		t.Errorf("%s has %d bytes, want %d", id, d.Size, n)
 	case !bytes.Equal(got[:n], content(label, n)):
 		t.Errorf("%s does not have the content %q in its first %d bytes", id, label, n)
+	case u.Encrypted:
 	case len(bytes.TrimLeft(got[n:], "\x00")) > 0:
 		t.Errorf("%s has something behind its first %d bytes", id, n)
 	}

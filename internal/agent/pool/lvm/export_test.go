@@ -1,0 +1,18 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lvm
+
+// What tests reach.
+var (
+	VolumeName    = volumeName
+	SnapshotName  = snapshotName
+	ParseVolume   = parseVolume
+	ParseSnapshot = parseSnapshot
+	RolledTag     = rolledTag
+	RolledToken   = rolledToken
+	HolderOf      = holderOf
+)
+
+// MaxCommands is the limit of programs that run at once.
+const MaxCommands = maxCommands
