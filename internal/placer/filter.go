@@ -142,7 +142,7 @@ func (t *task) rejectSpace(p *Pool) Rejection {
 		return r
 	}
 	if room, _ := p.Space.Room(p.Provider); room < p.MinRoom {
-		r.Kind, r.Need, r.Have = TooFull, p.MinRoom, room
+		r.Kind, r.Need, r.Have, r.Space = TooFull, p.MinRoom, room, p.Space
 	}
 	return r
 }

@@ -85,8 +85,8 @@ func TestEveryReasonIsGiven(t *testing.T) {
 		{func(_ N, p P, _ R) { p.NoTarget = true }, placer.PoolNotTarget, "1 pool: AutoplaceTarget is false"},
 		{func(_ N, p P, _ R) { p.Fault = "volume group vg0 is missing" }, placer.PoolFaulty, "1 pool: volume group vg0 is missing"},
 		{func(_ N, p P, _ R) { p.Space = placer.Space{Total: 10 * gib, Free: 10 * gib} }, placer.SpaceUnknown, "1 pool: free space is not known"},
-		{func(_ N, p P, _ R) { p.Space.Free = 3 * gib / 2; p.Granularity = 4 * gib }, placer.NoSpace, "1 pool: not enough space (largest has 1.50 GiB free to promise, 4 GiB needed)"},
-		{func(_ N, p P, _ R) { p.Provider = model.LVMThin; p.Space.Free = gib; p.MinRoom = 100 * gib }, placer.TooFull, "1 pool: too full (largest has 20 GiB free to promise, at least 100 GiB are kept)"},
+		{func(_ N, p P, _ R) { p.Space.Free = 3 * gib / 2; p.Granularity = 4 * gib }, placer.NoSpace, "1 pool: not enough space (largest has 1.50 GiB free to promise, 4 GiB needed; of 1000 GiB, 1.50 GiB are free, 0 B promised, 0 B allocated)"},
+		{func(_ N, p P, _ R) { p.Provider = model.LVMThin; p.Space.Free = gib; p.MinRoom = 100 * gib }, placer.TooFull, "1 pool: too full (largest has 20 GiB free to promise, at least 100 GiB are kept; of 1000 GiB, 1 GiB are free, 0 B promised, 0 B allocated)"},
 	} {
 		n, p, r := with(c.change)
 		r.Others = func(model.NodeKey) iter.Seq[model.DefinitionKey] {

@@ -49,15 +49,16 @@ type Rejection struct {
 	Subject string
 	Need    int64
 	Have    int64
+	Space   Space // of the pool, where that is the reason
 }
 
 // String tells the reason, without the node and the pool.
 func (r Rejection) String() string {
 	switch r.Kind {
 	case NoSpace:
-		return fmt.Sprintf("not enough space (%s free to promise, %s needed)", model.FormatSize(r.Have), model.FormatSize(r.Need))
+		return fmt.Sprintf("not enough space (%s free to promise, %s needed%s)", model.FormatSize(r.Have), model.FormatSize(r.Need), r.Space.figures())
 	case TooFull:
-		return fmt.Sprintf("too full (%s free to promise, at least %s are kept)", model.FormatSize(r.Have), model.FormatSize(r.Need))
+		return fmt.Sprintf("too full (%s free to promise, at least %s are kept%s)", model.FormatSize(r.Have), model.FormatSize(r.Need), r.Space.figures())
 	default:
 		return r.group()
 	}
@@ -161,11 +162,11 @@ func summary(group []Rejection) string {
 	switch most.Kind {
 	default:
 	case NoSpace:
-		text = fmt.Sprintf("not enough space (largest has %s free to promise, %s needed)",
-			model.FormatSize(most.Have), model.FormatSize(most.Need))
+		text = fmt.Sprintf("not enough space (largest has %s free to promise, %s needed%s)",
+			model.FormatSize(most.Have), model.FormatSize(most.Need), most.Space.figures())
 	case TooFull:
-		text = fmt.Sprintf("too full (largest has %s free to promise, at least %s are kept)",
-			model.FormatSize(most.Have), model.FormatSize(most.Need))
+		text = fmt.Sprintf("too full (largest has %s free to promise, at least %s are kept%s)",
+			model.FormatSize(most.Have), model.FormatSize(most.Need), most.Space.figures())
 	}
 	return fmt.Sprintf("%d %s: %s", len(group), noun, text)
 }

@@ -4,6 +4,7 @@
 package placer
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -44,6 +45,16 @@ func (s Space) Room(provider model.Provider) (room int64, known bool) {
 	default:
 		return max(0, s.Free-s.pending()), true
 	}
+}
+
+// figures are what room is computed from, as people read them: what was promised, what is taken of it and what is free are three
+// numbers.
+func (s Space) figures() string {
+	if !s.Known {
+		return ""
+	}
+	return fmt.Sprintf("; of %s, %s are free, %s promised, %s allocated",
+		model.FormatSize(s.Total), model.FormatSize(s.Free), model.FormatSize(s.Promised), model.FormatSize(s.Allocated))
 }
 
 // left is what would be free once every promise is used to the last byte; negative when more was promised than there is.
@@ -108,7 +119,7 @@ func (p *Pool) fits(sizes []int64) Rejection {
 	case !known:
 		r.Kind = SpaceUnknown
 	case room < need:
-		r.Kind, r.Need, r.Have = NoSpace, need, room
+		r.Kind, r.Need, r.Have, r.Space = NoSpace, need, room, p.Space
 	}
 	return r
 }

@@ -53,7 +53,7 @@ func TestExplainTellsOfEveryPoolWhetherItCouldTakeAReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "verdicts", verdicts(x), `Bare/ no: node has no pool of that kind
-n1/data no: not enough space (10 GiB free to promise, 15 GiB needed)
+n1/data no: not enough space (10 GiB free to promise, 15 GiB needed; of 10 GiB, 10 GiB are free, 0 B promised, 0 B allocated)
 n2/data no: node is offline
 n3/data picked with 0.75
 n4/data picked with 1.00

@@ -62,7 +62,7 @@ func TestASpawnWithoutRoomLeavesNothing(t *testing.T) {
 	r := start(t, cluster.Options{Nodes: 2, PoolSize: gib, Provider: model.File})
 	r.group("grp", count(2))
 	_, err := r.Resources.Spawn(t.Context(), "grp", resources.NewSpawn{Name: "vol", Sizes: []int64{2 * gib}})
-	refused(t, err, errs.NotEnough, "2 pools: not enough space (largest has 1 GiB free to promise, 2 GiB needed)")
+	refused(t, err, errs.NotEnough, "2 pools: not enough space (largest has 1 GiB free to promise, 2 GiB needed; of 1 GiB, 1 GiB are free, 0 B promised, 0 B allocated)")
 	if _, ok := schema.Definitions.Get(r.Store.Snapshot(), "vol"); ok {
 		t.Error("the definition is there")
 	}
