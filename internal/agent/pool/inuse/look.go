@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,19 +28,25 @@ func (s *Scanner) look(ctx context.Context) (*Table, error) {
 		mounts: map[mount]bool{},
 		table:  &Table{proc: s.proc(), sys: s.sys(), devices: map[uint64][]pool.Holder{}, files: map[File][]pool.Holder{}},
 	}
-	names, err := names(l.proc)
+	proc, err := unix.Open(l.proc, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("look for users of block devices: %w", err)
+		return nil, fmt.Errorf("look for users of block devices: open %s: %w", l.proc, err)
+	}
+	defer func() { _ = unix.Close(proc) }()
+	names, err := l.names(proc)
+	names = slices.Clone(names)
+	if err != nil {
+		return nil, fmt.Errorf("look for users of block devices: read %s: %w", l.proc, err)
 	}
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
-		if err != nil {
+		if err != nil || programless(proc, name) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("look for users of block devices: %w", err)
 		}
-		if err := errors.Join(l.openers(pid), l.namespace(pid)); err != nil {
+		if err := errors.Join(l.openers(proc, pid), l.namespace(pid)); err != nil {
 			return nil, fmt.Errorf("look for users of block devices, process %d: %w", pid, err)
 		}
 	}
@@ -55,6 +62,9 @@ type looker struct {
 	seen      map[string]bool // Mount namespaces that were read.
 	mounts    map[mount]bool  // Mounts that were noted; most namespaces have the same ones.
 	table     *Table
+
+	dirents [16 << 10]byte
+	list    []string
 }
 
 // mount is what makes two mounts the same for a reader.
@@ -63,14 +73,21 @@ type mount struct {
 	point  string
 }
 
+// programless tells whether a process runs no program: the kernel's own threads, most of all, and those that have just ended. They have nothing open.
+func programless(proc int, pid string) bool {
+	var target [1]byte
+	_, err := unix.Readlinkat(proc, pid+"/exe", target[:])
+	return errors.Is(err, unix.ENOENT)
+}
+
 // openers notes the block devices and regular files that a process has open.
-func (l *looker) openers(pid int) error {
-	dir, err := os.Open(filepath.Join(l.proc, strconv.Itoa(pid), "fd"))
+func (l *looker) openers(proc, pid int) error {
+	dir, err := unix.Openat(proc, strconv.Itoa(pid)+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return l.unlessHidden(pid, err)
 	}
-	defer func() { _ = dir.Close() }()
-	fds, err := dir.Readdirnames(-1)
+	defer func() { _ = unix.Close(dir) }()
+	fds, err := l.names(dir)
 	if err != nil {
 		return l.unlessHidden(pid, err)
 	}
@@ -79,7 +96,7 @@ func (l *looker) openers(pid int) error {
 		var st unix.Statx_t
 		// Without AT_STATX_DONT_SYNC the kernel would ask the server of a network filesystem, for ever when it is dead.
 		const flags = unix.AT_STATX_DONT_SYNC | unix.AT_NO_AUTOMOUNT
-		if err := unix.Statx(int(dir.Fd()), fd, flags, unix.STATX_TYPE|unix.STATX_INO, &st); err != nil {
+		if err := unix.Statx(dir, fd, flags, unix.STATX_TYPE|unix.STATX_INO, &st); err != nil {
 			// Otherwise it was closed meanwhile, or is of a filesystem that fails: not one of ours, which was just looked at.
 			if errors.Is(err, unix.EACCES) {
 				return l.unlessHidden(pid, err)
@@ -282,12 +299,17 @@ func unlessGone(err error) error {
 	return err
 }
 
-// names returns the names in a folder, in no order.
-func names(dir string) ([]string, error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil, err
+// names returns the names in an open folder, in no order. They hold until it is called again.
+func (l *looker) names(dir int) ([]string, error) {
+	l.list = l.list[:0]
+	for {
+		n, err := unix.ReadDirent(dir, l.dirents[:])
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return l.list, err
+		}
+		_, _, l.list = unix.ParseDirent(l.dirents[:n], -1, l.list)
 	}
-	defer func() { _ = f.Close() }()
-	return f.Readdirnames(-1)
 }

@@ -96,6 +96,7 @@ func (h *host) link(target string, parts ...string) {
 func (h *host) process(pid, name, ns, mountinfo string, open ...string) {
 	h.t.Helper()
 	h.write(name+"\n", h.proc, pid, "comm")
+	h.link("/bin/"+name, h.proc, pid, "exe")
 	h.write(mountinfo, h.proc, pid, "mountinfo")
 	h.link("mnt:["+ns+"]", h.proc, pid, "ns/mnt")
 	h.mkdir(h.proc, pid, "fd")
