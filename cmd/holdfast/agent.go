@@ -19,7 +19,6 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/hold"
 	"github.com/holdfast-storage/holdfast/internal/agent/numbers"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
-	"github.com/holdfast-storage/holdfast/internal/agent/pool/file"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/freeze"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
 	"github.com/holdfast-storage/holdfast/internal/command"
@@ -83,12 +82,13 @@ func runAgent(ctx context.Context, c config.Agent, dial dialer, log telemetry.Lo
 	freezer := freeze.New(freeze.Config{Runner: runner})
 	thaw(ctx, freezer, log.Logger)
 	works := &works{mounts: mounted, began: time.Now(), pools: map[string]agent.Pool{}, held: map[string]hold.Hold{}}
+	backends := findBackends(ctx, node, users, freezer, runner)
 	drivers := func(p agent.Pool) (pool.Driver, error) {
 		works.note(p)
 		if d, ok, err := mounted.driver(p); ok || err != nil {
 			return d, err
 		}
-		return driver(p, node, users, freezer)
+		return backends.driver(p)
 	}
 	machine := agent.NewMachine(drivers, runner)
 	defer machine.Close()
@@ -102,18 +102,16 @@ func runAgent(ctx context.Context, c config.Agent, dial dialer, log telemetry.Lo
 	log.Info("the agent starts", "node", node, "controllers", c.Controllers, "state", c.State)
 	return agent.Run(ctx, agent.Config{
 		Node: node, Addresses: c.Controllers, Dial: dial, StateDir: c.State, Version: version, Log: log.Logger,
-		Host:      machine,
-		Holds:     mounted.holds(),
-		Jobs:      jobs,
-		Devices:   &device.Service{Finder: device.Finder{Run: runner}},
-		Numbers:   &numbers.Watcher{},
-		Providers: []model.Provider{model.Diskless, model.File, model.FileThin},
-		Layers:    []model.Layer{model.Storage},
-		UnsupportedProviders: map[model.Provider]string{
-			model.LVM: notYet, model.LVMThin: notYet, model.ZFS: notYet, model.ZFSThin: notYet,
-		},
-		UnsupportedLayers: map[model.Layer]string{model.DRBD: notYet, model.LUKS: notYet},
-		SetLogLevel:       func(level string) error { return setLevel(log.Level, level) },
+		Host:                 machine,
+		Holds:                mounted.holds(),
+		Jobs:                 jobs,
+		Devices:              &device.Service{Finder: device.Finder{Run: runner}},
+		Numbers:              &numbers.Watcher{},
+		Providers:            backends.supported,
+		Layers:               []model.Layer{model.Storage},
+		UnsupportedProviders: backends.unsupported,
+		UnsupportedLayers:    map[model.Layer]string{model.DRBD: notYet, model.LUKS: notYet},
+		SetLogLevel:          func(level string) error { return setLevel(log.Level, level) },
 	})
 }
 
@@ -140,19 +138,3 @@ func setLevel(of *slog.LevelVar, level string) error {
 }
 
 const notYet = "this version of the agent does not drive it"
-
-// driver makes the driver of a pool.
-func driver(p agent.Pool, node string, users *inuse.Scanner, freezer *freeze.Freezer) (pool.Driver, error) {
-	switch p.Provider {
-	case model.File, model.FileThin:
-		dir, err := agent.Place(p)
-		if err != nil {
-			return nil, err
-		}
-		return file.New(file.Config{
-			Name: p.Name, Node: node, Dir: dir, Thin: p.Provider.Thin(), Identity: p.Identity, Users: users, Freezer: freezer,
-		})
-	default:
-		return nil, fmt.Errorf("pool %s: the provider %s: %s", p.Name, p.Provider, notYet)
-	}
-}
