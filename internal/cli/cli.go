@@ -155,6 +155,7 @@ func (a *app) commands() []*cobra.Command {
 func Run(ctx context.Context, root *cobra.Command, env Env, args []string) int {
 	a := &app{env: env.withDefaults()}
 	arrange(root)
+	addOtherForms(root)
 	err := a.takeDefaults(root, args)
 	cmd := root
 	if isCompletion(args) {

@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,15 +21,22 @@ func (a *app) cloneDefinition() *cobra.Command {
 		externalName string
 		layers       commas
 		groupName    string
+		passphrases  list
 	)
 	cmd := &cobra.Command{
-		Use: "clone RESOURCE CLONE", Aliases: []string{"cl"}, Short: "Make a resource with the content that another has now", Args: exactly("RESOURCE", "CLONE"),
+		Use: "clone RESOURCE [CLONE]", Aliases: []string{"cl"}, Short: "Make a resource with the content that another has now", Args: between(1, 2, "RESOURCE", "CLONE"),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
 			ask := client.CloneRequest{
-				Name: args[1], ExternalName: externalName, LayerList: upper[client.LayerType](layers), ResourceGroup: groupName,
+				Name: append(args, "")[1], ExternalName: externalName, LayerList: upper[client.LayerType](layers), ResourceGroup: groupName,
 			}
-			if externalName != "" {
+			for _, p := range passphrases {
+				ask.VolumePassphrases = append(ask.VolumePassphrases, client.Secret(p))
+			}
+			switch {
+			case externalName != "":
 				ask.Name = ""
+			case ask.Name == "":
+				return usagef("too few arguments: CLONE is missing")
 			}
 			begun, err := s.Clone(ctx, args[0], ask)
 			if err := s.changed(begun.Messages, err); err != nil || noWait {
@@ -47,6 +55,7 @@ func (a *app) cloneDefinition() *cobra.Command {
 	f.IntVar(&wait, "wait-timeout", 0, "end after this many seconds; the clone goes on")
 	f.StringVarP(&externalName, "external-name", "e", "", "name of any form; the controller derives the clone's name from it")
 	f.VarP(&layers, "layer-list", "l", "layers from top to bottom; those of the source without it")
+	passphrases.addTo(f, "volume-passphrase", "", "passphrases of the clone's volumes")
 	f.StringVar(&groupName, "resource-group", "", "resource group that the clone belongs to; that of the source without it")
 	compatible(cmd, "use-zfs-clone", "")
 	return cmd
@@ -54,21 +63,28 @@ func (a *app) cloneDefinition() *cobra.Command {
 
 // awaitClone waits until a clone has ended.
 func (s *session) awaitClone(ctx context.Context, source, clone string) error {
+	p := s.progress()
+	defer p.end()
 	tick := time.NewTicker(s.app.env.Poll)
 	defer tick.Stop()
 	for {
 		st, err := s.CloneStatus(ctx, source, clone)
 		switch {
 		case err != nil:
-			return err
+			return interruption(err, "holdfast resource-definition list -r "+clone)
 		case st.Status == client.CloneComplete:
+			p.end()
 			return s.write(fmt.Sprintf("Clone %s of %s is complete.\n", clone, source))
 		case st.Status == client.CloneFailed:
 			return fmt.Errorf("clone %s of %s failed: %s", clone, source, st.Problem)
 		}
+		p.show([]part{{name: "clone " + clone, done: int64(st.Done) << 10, total: int64(st.Total) << 10, sizes: true}})
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return interruption(ctx.Err(), "holdfast resource-definition list -r "+clone)
+			}
 			return fmt.Errorf("clone %s of %s is not complete yet, and goes on: %s of %s are there", clone, source, formatSize(st.Done), formatSize(st.Total))
 		}
 	}

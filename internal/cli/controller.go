@@ -76,8 +76,6 @@ func (a *app) setLogLevel() *cobra.Command {
 		}),
 	}
 	cmd.Flags().BoolVar(&library, "library", false, "of external libraries")
-	cmd.Flags().BoolVar(&library, "lib", false, "")
-	_ = cmd.Flags().MarkHidden("lib") // It was declared in the line before.
 	cmd.Flags().BoolVar(&everywhere, "global", false, "of all agents, too")
 	return cmd
 }
@@ -100,8 +98,6 @@ func (a *app) nodeSetLogLevel() *cobra.Command {
 		}),
 	}
 	cmd.Flags().BoolVar(&library, "library", false, "of external libraries")
-	cmd.Flags().BoolVar(&library, "lib", false, "")
-	_ = cmd.Flags().MarkHidden("lib") // It was declared in the line before.
 	return cmd
 }
 

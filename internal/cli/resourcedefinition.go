@@ -99,8 +99,6 @@ func (a *app) resourceDefinitionList() *cobra.Command {
 	cmd.Flags().BoolVarP(&external, "external-name", "e", false, "show external names")
 	shown.addTo(cmd.Flags(), "s")
 	cmd.Flags().BoolVar(&ports, "show-preferred-drbd-ports", false, "show the ports that DRBD is to use")
-	cmd.Flags().BoolVar(&ports, "ports", false, "")
-	_ = cmd.Flags().MarkHidden("ports") // It was declared in the line before.
 	return cmd
 }
 

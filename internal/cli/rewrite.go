@@ -215,6 +215,9 @@ func spelledOut(flags *pflag.FlagSet, arg string) string {
 			meant = append(meant, f.Name)
 		}
 	})
+	if other := otherOption(name); other != "" && flags.Lookup(other) != nil {
+		meant = []string{other}
+	}
 	if len(meant) != 1 {
 		return arg
 	}

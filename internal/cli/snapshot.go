@@ -19,6 +19,7 @@ import (
 func (a *app) snapshot() *cobra.Command {
 	return group("snapshot", []string{"s", "snap"}, "Snapshots of resources",
 		a.snapshotCreate(), a.snapshotCreateMultiple(), a.snapshotList(), a.snapshotDelete(), a.snapshotRollBack(),
+		a.setProperty(snapshotProperties()), a.listProperties(snapshotProperties()),
 		group("resource", []string{"r"}, "Resources made from snapshots", a.restoreResource()),
 		group("volume-definition", []string{"vd"}, "Volume definitions made from snapshots", a.restoreVolumeDefinition()))
 }
@@ -38,18 +39,24 @@ func (a *app) snapshotCreate() *cobra.Command {
 }
 
 func (a *app) snapshotCreateMultiple() *cobra.Command {
+	var nodes, named list
 	cmd := &cobra.Command{
-		Use: "create-multiple SNAPSHOT RESOURCE...", Aliases: []string{"cm"}, Short: "Take snapshots of several resources at one moment",
+		Use: "create-multiple SNAPSHOT [RESOURCE...]", Aliases: []string{"cm"}, Short: "Take snapshots of several resources at one moment",
 		Long: "Take snapshots of several resources at one moment, all of them or none. Writers are held back meanwhile.",
-		Args: between(2, -1, "SNAPSHOT", "RESOURCE"),
+		Args: between(1, -1, "SNAPSHOT"),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
 			var create []client.SnapshotCreate
-			for _, resource := range args[1:] {
-				create = append(create, client.SnapshotCreate{Name: args[0], ResourceName: resource})
+			for _, resource := range slices.Concat(args[1:], named) {
+				create = append(create, client.SnapshotCreate{Name: args[0], ResourceName: resource, Nodes: nodes})
+			}
+			if len(create) == 0 {
+				return usagef("too few arguments: name resources")
 			}
 			return s.changed(s.CreateSnapshots(ctx, create))
 		}),
 	}
+	nodes.addTo(cmd.Flags(), "node_names", "n", "on these nodes; without it on all connected ones that have the data")
+	named.addTo(cmd.Flags(), "resource_names", "r", "the resources, as the linstor client has them")
 	compatible(cmd, "async", "")
 	return cmd
 }
@@ -63,7 +70,7 @@ func (a *app) snapshotList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := newTable("ResourceName", "SnapshotName", "NodeNames", "Volumes", "CreatedOn", "State")
+			t := newTable("ResourceName", "SnapshotName", "NodeNames", "Volumes", "CreatedOn", "State").named("ResourceName", "SnapshotName")
 			for _, sn := range all {
 				t.row(sn.ResourceName, sn.Name, strings.Join(sn.Nodes, ", "), snapshotVolumes(sn), snapshotTime(sn, s.app.env.Location), snapshotState(sn))
 			}
@@ -120,6 +127,15 @@ func (a *app) snapshotDelete() *cobra.Command {
 		Use: "delete RESOURCE SNAPSHOT...", Aliases: []string{"d"}, Short: "Delete snapshots of a resource", Args: between(2, -1, "RESOURCE", "SNAPSHOT"),
 		Long: "Delete snapshots of a resource, on all nodes or on those that are named. What a node that is not connected has goes when it is back.",
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			if ok, err := s.confirm(ctx, func(context.Context) ([]string, error) {
+				var lines []string
+				for _, name := range args[1:] {
+					lines = append(lines, "snapshot "+name+" of "+args[0])
+				}
+				return fewer(lines), nil
+			}); !ok {
+				return err
+			}
 			for _, name := range args[1:] {
 				if err := s.changed(s.DeleteSnapshot(ctx, args[0], name, nodes...)); err != nil {
 					return err
@@ -138,9 +154,15 @@ func (a *app) snapshotRollBack() *cobra.Command {
 		Use: "rollback RESOURCE SNAPSHOT", Aliases: []string{"rb"}, Short: "Give a resource the content that it has in a snapshot", Args: exactly("RESOURCE", "SNAPSHOT"),
 		Long: "Give all volumes of a resource the content that they have in a snapshot. What was written since is lost. Nobody may use the resource meanwhile.",
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			if ok, err := s.confirm(ctx, func(context.Context) ([]string, error) {
+				return []string{"what was written to " + args[0] + " since the snapshot " + args[1]}, nil
+			}); !ok {
+				return err
+			}
 			return s.changed(s.RollBack(ctx, args[0], args[1]))
 		}),
 	}
+	cmd.Flags().Var(&choice{among: []string{"rollback", "clone", "dynamic"}}, "zfs-rollback-strategy", "accepted for compatibility")
 	compatible(cmd, "async", "")
 	return cmd
 }
@@ -175,16 +197,38 @@ func (a *app) restoreVolumeDefinition() *cobra.Command {
 	return cmd
 }
 
+// renamed reads pairs of names: old=new.
+func renamed(pairs []string) (map[string]string, error) {
+	if len(pairs) == 0 {
+		return nil, nil
+	}
+	names := map[string]string{}
+	for _, pair := range pairs {
+		before, after, ok := strings.Cut(pair, "=")
+		if !ok || before == "" || after == "" {
+			return nil, usagef("--storpool-rename: %q: want OLD=NEW", pair)
+		}
+		names[before] = after
+	}
+	return names, nil
+}
+
 func (a *app) restoreResource() *cobra.Command {
 	var r restoring
+	var rename list
 	cmd := &cobra.Command{
 		Use: "restore [NODE...]", Aliases: []string{"rst"}, Short: "Make the replicas of a resource definition from a snapshot",
 		Long: "Make the replicas of a resource definition from a snapshot: on the nodes that are named, or on all connected ones that have it.",
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
-			return s.changed(s.RestoreResource(ctx, r.resource, r.snapshot, client.SnapshotRestore{ToResource: r.to, Nodes: args}))
+			names, err := renamed(rename)
+			if err != nil {
+				return err
+			}
+			return s.changed(s.RestoreResource(ctx, r.resource, r.snapshot, client.SnapshotRestore{ToResource: r.to, Nodes: args, StorPoolRename: names}))
 		}),
 	}
 	r.addTo(cmd)
+	rename.addTo(cmd.Flags(), "storpool-rename", "", "other storage pools than those of the snapshot, as OLD=NEW")
 	compatible(cmd, "async", "")
 	return cmd
 }

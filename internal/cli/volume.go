@@ -47,8 +47,6 @@ func (a *app) volumeList() *cobra.Command {
 	nodes.addTo(cmd.Flags(), "nodes", "n", "only volumes on these nodes")
 	pools.addTo(cmd.Flags(), "storage-pools", "s", "only volumes in these storage pools")
 	cmd.Flags().BoolVar(&noReplication, "hide-replication-states", false, "leave out what goes on with peers")
-	cmd.Flags().BoolVar(&noReplication, "hrep", false, "")
-	_ = cmd.Flags().MarkHidden("hrep") // It was declared in the line before.
 	shown.addTo(cmd.Flags(), "")
 	compatible(cmd, "all", "a")
 	return cmd
