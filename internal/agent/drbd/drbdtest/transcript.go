@@ -27,8 +27,8 @@ type Block struct {
 }
 
 var (
-	command = regexp.MustCompile(`^\[(\w+)\]# (.*)$`)
-	exit    = regexp.MustCompile(`^--- exit (\d+) `)
+	commandLine = regexp.MustCompile(`^\[(\w+)\]# (.*)$`)
+	exitLine    = regexp.MustCompile(`^--- exit (\d+) `)
 )
 
 // Transcripts returns all recorded commands, in the order in which they were run.
@@ -55,7 +55,7 @@ func parse(file, text string) []Block {
 	var into *string
 	open := false
 	for line := range strings.SplitSeq(text, "\n") {
-		if m := command.FindStringSubmatch(line); m != nil && !open {
+		if m := commandLine.FindStringSubmatch(line); m != nil && !open {
 			blocks = append(blocks, Block{File: file, Host: m[1], Line: m[2]})
 			into, open = nil, true
 			continue
@@ -64,7 +64,7 @@ func parse(file, text string) []Block {
 			continue
 		}
 		b := &blocks[len(blocks)-1]
-		switch m := exit.FindStringSubmatch(line); {
+		switch m := exitLine.FindStringSubmatch(line); {
 		case m != nil:
 			b.Code, _ = strconv.Atoi(m[1])
 			open = false
