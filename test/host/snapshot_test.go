@@ -288,11 +288,12 @@ func TestSnapshotsOfOneRequestAreOfOneMoment(t *testing.T) {
 			}
 			writer := exec.Command("sh", "-c", `i=0; while true; do i=$((i+1)); echo $i > "$1/n"; sync "$1/n"; echo $i > "$2/n"; sync "$2/n"; done`,
 				"sh", mounts["vol-a"], mounts["vol-b"])
+			writer.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			if err := writer.Start(); err != nil {
 				t.Fatal(err)
 			}
 			stop := sync.OnceFunc(func() {
-				_ = writer.Process.Kill()
+				_ = syscall.Kill(-writer.Process.Pid, syscall.SIGKILL)
 				_ = writer.Wait()
 			})
 			defer stop()
@@ -319,7 +320,7 @@ func TestSnapshotsOfOneRequestAreOfOneMoment(t *testing.T) {
 			}
 			stop()
 			for name, mnt := range mounts {
-				s.sh("umount", mnt)
+				s.until("what the writer had begun to end", func() bool { return exec.Command("umount", mnt).Run() == nil })
 				for i := range 3 {
 					s.must("DELETE", fmt.Sprintf("/v1/resource-definitions/%s/snapshots/s%d", name, i), "")
 				}
