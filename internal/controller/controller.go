@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -77,6 +78,7 @@ type Controller struct {
 	log           *slog.Logger
 	connectionAge time.Duration
 	backups       Backups
+	strangers     sync.Map // names of nodes that the database does not know, of which the log was told
 }
 
 // Backups makes backups of the database.
@@ -227,6 +229,7 @@ func (k *Controller) lead(ctx context.Context, agents net.Listener) error {
 		func() error { return k.converge(ctx) },
 		func() error { return k.serveAgents(ctx, agents) },
 	}
+	parts = append(parts, func() error { k.watchForLoss(ctx, alarmEvery); return nil })
 	if k.backups != nil {
 		parts = append(parts, func() error { k.backups.Run(ctx); return nil })
 	}
@@ -265,6 +268,7 @@ func (k *Controller) serveAgents(ctx context.Context, l net.Listener) error {
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}
+	options = append(options, grpc.StreamInterceptor(strangers(k.Store, k.alarmOfStranger)))
 	if k.Identity != nil {
 		options = append(options, k.Identity.ServerOptions()...)
 	}

@@ -70,6 +70,7 @@ type databaseStatus struct {
 	Writable   bool       `json:"writable"`
 	Problem    string     `json:"problem,omitempty"`
 	SetAside   []setAside `json:"set_aside"`
+	Unknown    int        `json:"unknown_volumes"` // that hosts hold; GET /v1/orphans lists them
 }
 
 // setAside is a stored row that cannot be used.
@@ -91,6 +92,9 @@ func (s *Server) showDatabase(*request) (body, error) {
 	}
 	for _, a := range s.Store.SetAside() {
 		d.SetAside = append(d.SetAside, setAside{a.Collection, a.Key, a.Reason})
+	}
+	if s.Inventory != nil {
+		d.Unknown = len(s.Inventory.Orphans())
 	}
 	return value{d}, nil
 }
