@@ -30,6 +30,57 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Start is how a new volume gets its first content. It is said to one node, until that node was
+// ready once; a volume that had content is left as it is.
+type DrbdVolume_Start int32
+
+const (
+	DrbdVolume_START_UNSPECIFIED DrbdVolume_Start = 0 // from a peer, or it has it
+	DrbdVolume_EQUAL             DrbdVolume_Start = 1 // the disks of all replicas are equal: they read as zeros, or are of one moment
+	DrbdVolume_HERE              DrbdVolume_Start = 2 // this node's disk is sent to all peers
+)
+
+// Enum value maps for DrbdVolume_Start.
+var (
+	DrbdVolume_Start_name = map[int32]string{
+		0: "START_UNSPECIFIED",
+		1: "EQUAL",
+		2: "HERE",
+	}
+	DrbdVolume_Start_value = map[string]int32{
+		"START_UNSPECIFIED": 0,
+		"EQUAL":             1,
+		"HERE":              2,
+	}
+)
+
+func (x DrbdVolume_Start) Enum() *DrbdVolume_Start {
+	p := new(DrbdVolume_Start)
+	*p = x
+	return p
+}
+
+func (x DrbdVolume_Start) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DrbdVolume_Start) Descriptor() protoreflect.EnumDescriptor {
+	return file_agentpb_agent_proto_enumTypes[0].Descriptor()
+}
+
+func (DrbdVolume_Start) Type() protoreflect.EnumType {
+	return &file_agentpb_agent_proto_enumTypes[0]
+}
+
+func (x DrbdVolume_Start) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DrbdVolume_Start.Descriptor instead.
+func (DrbdVolume_Start) EnumDescriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{10, 0}
+}
+
 type ResourceStatus_State int32
 
 const (
@@ -69,11 +120,11 @@ func (x ResourceStatus_State) String() string {
 }
 
 func (ResourceStatus_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_agentpb_agent_proto_enumTypes[0].Descriptor()
+	return file_agentpb_agent_proto_enumTypes[1].Descriptor()
 }
 
 func (ResourceStatus_State) Type() protoreflect.EnumType {
-	return &file_agentpb_agent_proto_enumTypes[0]
+	return &file_agentpb_agent_proto_enumTypes[1]
 }
 
 func (x ResourceStatus_State) Number() protoreflect.EnumNumber {
@@ -82,7 +133,7 @@ func (x ResourceStatus_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ResourceStatus_State.Descriptor instead.
 func (ResourceStatus_State) EnumDescriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{16, 0}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{20, 0}
 }
 
 type SnapshotStatus_State int32
@@ -124,11 +175,11 @@ func (x SnapshotStatus_State) String() string {
 }
 
 func (SnapshotStatus_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_agentpb_agent_proto_enumTypes[1].Descriptor()
+	return file_agentpb_agent_proto_enumTypes[2].Descriptor()
 }
 
 func (SnapshotStatus_State) Type() protoreflect.EnumType {
-	return &file_agentpb_agent_proto_enumTypes[1]
+	return &file_agentpb_agent_proto_enumTypes[2]
 }
 
 func (x SnapshotStatus_State) Number() protoreflect.EnumNumber {
@@ -137,7 +188,7 @@ func (x SnapshotStatus_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SnapshotStatus_State.Descriptor instead.
 func (SnapshotStatus_State) EnumDescriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{18, 0}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{22, 0}
 }
 
 type Failure_Reason int32
@@ -182,11 +233,11 @@ func (x Failure_Reason) String() string {
 }
 
 func (Failure_Reason) Descriptor() protoreflect.EnumDescriptor {
-	return file_agentpb_agent_proto_enumTypes[2].Descriptor()
+	return file_agentpb_agent_proto_enumTypes[3].Descriptor()
 }
 
 func (Failure_Reason) Type() protoreflect.EnumType {
-	return &file_agentpb_agent_proto_enumTypes[2]
+	return &file_agentpb_agent_proto_enumTypes[3]
 }
 
 func (x Failure_Reason) Number() protoreflect.EnumNumber {
@@ -195,7 +246,7 @@ func (x Failure_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Failure_Reason.Descriptor instead.
 func (Failure_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{23, 0}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{27, 0}
 }
 
 type Job_Kind int32
@@ -237,11 +288,11 @@ func (x Job_Kind) String() string {
 }
 
 func (Job_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_agentpb_agent_proto_enumTypes[3].Descriptor()
+	return file_agentpb_agent_proto_enumTypes[4].Descriptor()
 }
 
 func (Job_Kind) Type() protoreflect.EnumType {
-	return &file_agentpb_agent_proto_enumTypes[3]
+	return &file_agentpb_agent_proto_enumTypes[4]
 }
 
 func (x Job_Kind) Number() protoreflect.EnumNumber {
@@ -250,7 +301,7 @@ func (x Job_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Job_Kind.Descriptor instead.
 func (Job_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{31, 0}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{35, 0}
 }
 
 type JobStatus_State int32
@@ -295,11 +346,11 @@ func (x JobStatus_State) String() string {
 }
 
 func (JobStatus_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_agentpb_agent_proto_enumTypes[4].Descriptor()
+	return file_agentpb_agent_proto_enumTypes[5].Descriptor()
 }
 
 func (JobStatus_State) Type() protoreflect.EnumType {
-	return &file_agentpb_agent_proto_enumTypes[4]
+	return &file_agentpb_agent_proto_enumTypes[5]
 }
 
 func (x JobStatus_State) Number() protoreflect.EnumNumber {
@@ -308,7 +359,7 @@ func (x JobStatus_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use JobStatus_State.Descriptor instead.
 func (JobStatus_State) EnumDescriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{33, 0}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{37, 0}
 }
 
 type JoinRequest struct {
@@ -781,6 +832,7 @@ type Resource struct {
 	Volumes       []*Volume              `protobuf:"bytes,5,rep,name=volumes,proto3" json:"volumes,omitempty"`
 	Snapshots     []*Snapshot            `protobuf:"bytes,6,rep,name=snapshots,proto3" json:"snapshots,omitempty"`
 	Inactive      bool                   `protobuf:"varint,7,opt,name=inactive,proto3" json:"inactive,omitempty"` // its volumes and their data stay, and nobody can use them: there are no devices
+	Drbd          *Drbd                  `protobuf:"bytes,8,opt,name=drbd,proto3" json:"drbd,omitempty"`          // of a resource with the layer DRBD that is not to be destroyed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -864,6 +916,345 @@ func (x *Resource) GetInactive() bool {
 	return false
 }
 
+func (x *Resource) GetDrbd() *Drbd {
+	if x != nil {
+		return x.Drbd
+	}
+	return nil
+}
+
+// Drbd is what DRBD has to know of a replica besides its volumes. Options are those in force, by
+// the sections of drbd.conf.
+type Drbd struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NodeId        int32                  `protobuf:"varint,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	Secret        string                 `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
+	Transport     string                 `protobuf:"bytes,3,opt,name=transport,proto3" json:"transport,omitempty"`                   // empty for tcp
+	PeerSlots     int32                  `protobuf:"varint,4,opt,name=peer_slots,json=peerSlots,proto3" json:"peer_slots,omitempty"` // how many peers new metadata has room for
+	Peers         []*DrbdPeer            `protobuf:"bytes,5,rep,name=peers,proto3" json:"peers,omitempty"`                           // all of them, up or not; one that runs and is missing here is left as it is
+	Retired       []int32                `protobuf:"varint,6,rep,packed,name=retired,proto3" json:"retired,omitempty"`               // node ids of peers that are gone for good: they are removed and forgotten
+	Diskless      bool                   `protobuf:"varint,7,opt,name=diskless,proto3" json:"diskless,omitempty"`                    // no disks here: of volumes that are to be destroyed the storage goes and the device stays
+	Options       map[string]string      `protobuf:"bytes,8,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Net           map[string]string      `protobuf:"bytes,9,rep,name=net,proto3" json:"net,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Disk          map[string]string      `protobuf:"bytes,10,rep,name=disk,proto3" json:"disk,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	PeerDevice    map[string]string      `protobuf:"bytes,11,rep,name=peer_device,json=peerDevice,proto3" json:"peer_device,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // of the section disk, what is sent to peers
+	Handlers      map[string]string      `protobuf:"bytes,12,rep,name=handlers,proto3" json:"handlers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drbd) Reset() {
+	*x = Drbd{}
+	mi := &file_agentpb_agent_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drbd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drbd) ProtoMessage() {}
+
+func (x *Drbd) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drbd.ProtoReflect.Descriptor instead.
+func (*Drbd) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Drbd) GetNodeId() int32 {
+	if x != nil {
+		return x.NodeId
+	}
+	return 0
+}
+
+func (x *Drbd) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+func (x *Drbd) GetTransport() string {
+	if x != nil {
+		return x.Transport
+	}
+	return ""
+}
+
+func (x *Drbd) GetPeerSlots() int32 {
+	if x != nil {
+		return x.PeerSlots
+	}
+	return 0
+}
+
+func (x *Drbd) GetPeers() []*DrbdPeer {
+	if x != nil {
+		return x.Peers
+	}
+	return nil
+}
+
+func (x *Drbd) GetRetired() []int32 {
+	if x != nil {
+		return x.Retired
+	}
+	return nil
+}
+
+func (x *Drbd) GetDiskless() bool {
+	if x != nil {
+		return x.Diskless
+	}
+	return false
+}
+
+func (x *Drbd) GetOptions() map[string]string {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *Drbd) GetNet() map[string]string {
+	if x != nil {
+		return x.Net
+	}
+	return nil
+}
+
+func (x *Drbd) GetDisk() map[string]string {
+	if x != nil {
+		return x.Disk
+	}
+	return nil
+}
+
+func (x *Drbd) GetPeerDevice() map[string]string {
+	if x != nil {
+		return x.PeerDevice
+	}
+	return nil
+}
+
+func (x *Drbd) GetHandlers() map[string]string {
+	if x != nil {
+		return x.Handlers
+	}
+	return nil
+}
+
+type DrbdPeer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	NodeId        int32                  `protobuf:"varint,2,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	Diskless      bool                   `protobuf:"varint,3,opt,name=diskless,proto3" json:"diskless,omitempty"`
+	Paths         []*DrbdPath            `protobuf:"bytes,4,rep,name=paths,proto3" json:"paths,omitempty"`
+	Net           map[string]string      `protobuf:"bytes,5,rep,name=net,proto3" json:"net,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // over those of all peers
+	PeerDevice    map[string]string      `protobuf:"bytes,6,rep,name=peer_device,json=peerDevice,proto3" json:"peer_device,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrbdPeer) Reset() {
+	*x = DrbdPeer{}
+	mi := &file_agentpb_agent_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrbdPeer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrbdPeer) ProtoMessage() {}
+
+func (x *DrbdPeer) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrbdPeer.ProtoReflect.Descriptor instead.
+func (*DrbdPeer) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *DrbdPeer) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *DrbdPeer) GetNodeId() int32 {
+	if x != nil {
+		return x.NodeId
+	}
+	return 0
+}
+
+func (x *DrbdPeer) GetDiskless() bool {
+	if x != nil {
+		return x.Diskless
+	}
+	return false
+}
+
+func (x *DrbdPeer) GetPaths() []*DrbdPath {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+func (x *DrbdPeer) GetNet() map[string]string {
+	if x != nil {
+		return x.Net
+	}
+	return nil
+}
+
+func (x *DrbdPeer) GetPeerDevice() map[string]string {
+	if x != nil {
+		return x.PeerDevice
+	}
+	return nil
+}
+
+// DrbdPath is a way to a peer: addresses with ports, as 10.0.0.1:7000 and [fd00::1]:7000.
+type DrbdPath struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Local         string                 `protobuf:"bytes,1,opt,name=local,proto3" json:"local,omitempty"`
+	Remote        string                 `protobuf:"bytes,2,opt,name=remote,proto3" json:"remote,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrbdPath) Reset() {
+	*x = DrbdPath{}
+	mi := &file_agentpb_agent_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrbdPath) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrbdPath) ProtoMessage() {}
+
+func (x *DrbdPath) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrbdPath.ProtoReflect.Descriptor instead.
+func (*DrbdPath) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *DrbdPath) GetLocal() string {
+	if x != nil {
+		return x.Local
+	}
+	return ""
+}
+
+func (x *DrbdPath) GetRemote() string {
+	if x != nil {
+		return x.Remote
+	}
+	return ""
+}
+
+// DrbdVolume is what DRBD has to know of a volume.
+type DrbdVolume struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Minor         int32                  `protobuf:"varint,1,opt,name=minor,proto3" json:"minor,omitempty"`
+	Start         DrbdVolume_Start       `protobuf:"varint,2,opt,name=start,proto3,enum=holdfast.agent.v1.DrbdVolume_Start" json:"start,omitempty"`
+	Disk          map[string]string      `protobuf:"bytes,3,rep,name=disk,proto3" json:"disk,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // over those of all volumes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrbdVolume) Reset() {
+	*x = DrbdVolume{}
+	mi := &file_agentpb_agent_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrbdVolume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrbdVolume) ProtoMessage() {}
+
+func (x *DrbdVolume) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrbdVolume.ProtoReflect.Descriptor instead.
+func (*DrbdVolume) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *DrbdVolume) GetMinor() int32 {
+	if x != nil {
+		return x.Minor
+	}
+	return 0
+}
+
+func (x *DrbdVolume) GetStart() DrbdVolume_Start {
+	if x != nil {
+		return x.Start
+	}
+	return DrbdVolume_START_UNSPECIFIED
+}
+
+func (x *DrbdVolume) GetDisk() map[string]string {
+	if x != nil {
+		return x.Disk
+	}
+	return nil
+}
+
 type Volume struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Number         int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -874,13 +1265,14 @@ type Volume struct {
 	Source         *Source                `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`         // what a new volume begins with; it is then not formatted
 	RollBack       *RollBack              `protobuf:"bytes,7,opt,name=roll_back,json=rollBack,proto3" json:"roll_back,omitempty"`
 	GrowFilesystem bool                   `protobuf:"varint,8,opt,name=grow_filesystem,json=growFilesystem,proto3" json:"grow_filesystem,omitempty"` // a filesystem that is mounted on this host grows with the volume
+	Drbd           *DrbdVolume            `protobuf:"bytes,9,opt,name=drbd,proto3" json:"drbd,omitempty"`                                            // of a resource with the layer DRBD
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_agentpb_agent_proto_msgTypes[7]
+	mi := &file_agentpb_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -892,7 +1284,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[7]
+	mi := &file_agentpb_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -905,7 +1297,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{7}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Volume) GetNumber() int32 {
@@ -964,6 +1356,13 @@ func (x *Volume) GetGrowFilesystem() bool {
 	return false
 }
 
+func (x *Volume) GetDrbd() *DrbdVolume {
+	if x != nil {
+		return x.Drbd
+	}
+	return nil
+}
+
 // Source is a snapshot or, when snapshot is empty, a volume as it is when it is copied. It lies
 // on the same node.
 type Source struct {
@@ -977,7 +1376,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_agentpb_agent_proto_msgTypes[8]
+	mi := &file_agentpb_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1388,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[8]
+	mi := &file_agentpb_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1401,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{8}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Source) GetResource() string {
@@ -1039,7 +1438,7 @@ type RollBack struct {
 
 func (x *RollBack) Reset() {
 	*x = RollBack{}
-	mi := &file_agentpb_agent_proto_msgTypes[9]
+	mi := &file_agentpb_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1450,7 @@ func (x *RollBack) String() string {
 func (*RollBack) ProtoMessage() {}
 
 func (x *RollBack) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[9]
+	mi := &file_agentpb_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1463,7 @@ func (x *RollBack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollBack.ProtoReflect.Descriptor instead.
 func (*RollBack) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{9}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RollBack) GetSnapshot() string {
@@ -1095,7 +1494,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_agentpb_agent_proto_msgTypes[10]
+	mi := &file_agentpb_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1506,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[10]
+	mi := &file_agentpb_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1519,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{10}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Snapshot) GetName() string {
@@ -1161,7 +1560,7 @@ type SnapshotVolume struct {
 
 func (x *SnapshotVolume) Reset() {
 	*x = SnapshotVolume{}
-	mi := &file_agentpb_agent_proto_msgTypes[11]
+	mi := &file_agentpb_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1173,7 +1572,7 @@ func (x *SnapshotVolume) String() string {
 func (*SnapshotVolume) ProtoMessage() {}
 
 func (x *SnapshotVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[11]
+	mi := &file_agentpb_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1186,7 +1585,7 @@ func (x *SnapshotVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotVolume.ProtoReflect.Descriptor instead.
 func (*SnapshotVolume) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{11}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SnapshotVolume) GetNumber() int32 {
@@ -1213,7 +1612,7 @@ type Filesystem struct {
 
 func (x *Filesystem) Reset() {
 	*x = Filesystem{}
-	mi := &file_agentpb_agent_proto_msgTypes[12]
+	mi := &file_agentpb_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +1624,7 @@ func (x *Filesystem) String() string {
 func (*Filesystem) ProtoMessage() {}
 
 func (x *Filesystem) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[12]
+	mi := &file_agentpb_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +1637,7 @@ func (x *Filesystem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filesystem.ProtoReflect.Descriptor instead.
 func (*Filesystem) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{12}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Filesystem) GetType() string {
@@ -1270,7 +1669,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_agentpb_agent_proto_msgTypes[13]
+	mi := &file_agentpb_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1282,7 +1681,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[13]
+	mi := &file_agentpb_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1295,7 +1694,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{13}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReportRequest) GetNode() string {
@@ -1359,7 +1758,7 @@ type HostStatus struct {
 
 func (x *HostStatus) Reset() {
 	*x = HostStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[14]
+	mi := &file_agentpb_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1770,7 @@ func (x *HostStatus) String() string {
 func (*HostStatus) ProtoMessage() {}
 
 func (x *HostStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[14]
+	mi := &file_agentpb_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1783,7 @@ func (x *HostStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostStatus.ProtoReflect.Descriptor instead.
 func (*HostStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{14}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *HostStatus) GetTakenPorts() []uint32 {
@@ -1418,7 +1817,7 @@ type ReportReply struct {
 
 func (x *ReportReply) Reset() {
 	*x = ReportReply{}
-	mi := &file_agentpb_agent_proto_msgTypes[15]
+	mi := &file_agentpb_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1430,7 +1829,7 @@ func (x *ReportReply) String() string {
 func (*ReportReply) ProtoMessage() {}
 
 func (x *ReportReply) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[15]
+	mi := &file_agentpb_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1443,7 +1842,7 @@ func (x *ReportReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportReply.ProtoReflect.Descriptor instead.
 func (*ReportReply) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{15}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReportReply) GetUnknownSession() bool {
@@ -1469,7 +1868,7 @@ type ResourceStatus struct {
 
 func (x *ResourceStatus) Reset() {
 	*x = ResourceStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[16]
+	mi := &file_agentpb_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1481,7 +1880,7 @@ func (x *ResourceStatus) String() string {
 func (*ResourceStatus) ProtoMessage() {}
 
 func (x *ResourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[16]
+	mi := &file_agentpb_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1494,7 +1893,7 @@ func (x *ResourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceStatus.ProtoReflect.Descriptor instead.
 func (*ResourceStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{16}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResourceStatus) GetName() string {
@@ -1571,7 +1970,7 @@ type VolumeStatus struct {
 
 func (x *VolumeStatus) Reset() {
 	*x = VolumeStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[17]
+	mi := &file_agentpb_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1982,7 @@ func (x *VolumeStatus) String() string {
 func (*VolumeStatus) ProtoMessage() {}
 
 func (x *VolumeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[17]
+	mi := &file_agentpb_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1995,7 @@ func (x *VolumeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeStatus.ProtoReflect.Descriptor instead.
 func (*VolumeStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{17}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *VolumeStatus) GetNumber() int32 {
@@ -1682,7 +2081,7 @@ type SnapshotStatus struct {
 
 func (x *SnapshotStatus) Reset() {
 	*x = SnapshotStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[18]
+	mi := &file_agentpb_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1694,7 +2093,7 @@ func (x *SnapshotStatus) String() string {
 func (*SnapshotStatus) ProtoMessage() {}
 
 func (x *SnapshotStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[18]
+	mi := &file_agentpb_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1707,7 +2106,7 @@ func (x *SnapshotStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotStatus.ProtoReflect.Descriptor instead.
 func (*SnapshotStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{18}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SnapshotStatus) GetName() string {
@@ -1756,7 +2155,7 @@ type SnapshotVolumeStatus struct {
 
 func (x *SnapshotVolumeStatus) Reset() {
 	*x = SnapshotVolumeStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[19]
+	mi := &file_agentpb_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +2167,7 @@ func (x *SnapshotVolumeStatus) String() string {
 func (*SnapshotVolumeStatus) ProtoMessage() {}
 
 func (x *SnapshotVolumeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[19]
+	mi := &file_agentpb_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +2180,7 @@ func (x *SnapshotVolumeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotVolumeStatus.ProtoReflect.Descriptor instead.
 func (*SnapshotVolumeStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{19}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SnapshotVolumeStatus) GetNumber() int32 {
@@ -1820,7 +2219,7 @@ type Work struct {
 
 func (x *Work) Reset() {
 	*x = Work{}
-	mi := &file_agentpb_agent_proto_msgTypes[20]
+	mi := &file_agentpb_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +2231,7 @@ func (x *Work) String() string {
 func (*Work) ProtoMessage() {}
 
 func (x *Work) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[20]
+	mi := &file_agentpb_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +2244,7 @@ func (x *Work) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Work.ProtoReflect.Descriptor instead.
 func (*Work) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{20}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Work) GetWhat() string {
@@ -1899,13 +2298,14 @@ type DrbdStatus struct {
 	Quorum         *bool                  `protobuf:"varint,4,opt,name=quorum,proto3,oneof" json:"quorum,omitempty"`
 	Connections    []*DrbdConnection      `protobuf:"bytes,5,rep,name=connections,proto3" json:"connections,omitempty"`
 	Suspended      bool                   `protobuf:"varint,6,opt,name=suspended,proto3" json:"suspended,omitempty"` // I/O is held back
+	Problems       []string               `protobuf:"bytes,7,rep,name=problems,proto3" json:"problems,omitempty"`    // what an operator should know: a split brain, a refused connection, a lost disk
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *DrbdStatus) Reset() {
 	*x = DrbdStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[21]
+	mi := &file_agentpb_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1917,7 +2317,7 @@ func (x *DrbdStatus) String() string {
 func (*DrbdStatus) ProtoMessage() {}
 
 func (x *DrbdStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[21]
+	mi := &file_agentpb_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1930,7 +2330,7 @@ func (x *DrbdStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrbdStatus.ProtoReflect.Descriptor instead.
 func (*DrbdStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{21}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DrbdStatus) GetRole() string {
@@ -1975,6 +2375,13 @@ func (x *DrbdStatus) GetSuspended() bool {
 	return false
 }
 
+func (x *DrbdStatus) GetProblems() []string {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
 type DrbdConnection struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`                                                                                                          // the peer
@@ -1988,7 +2395,7 @@ type DrbdConnection struct {
 
 func (x *DrbdConnection) Reset() {
 	*x = DrbdConnection{}
-	mi := &file_agentpb_agent_proto_msgTypes[22]
+	mi := &file_agentpb_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2000,7 +2407,7 @@ func (x *DrbdConnection) String() string {
 func (*DrbdConnection) ProtoMessage() {}
 
 func (x *DrbdConnection) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[22]
+	mi := &file_agentpb_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2013,7 +2420,7 @@ func (x *DrbdConnection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrbdConnection.ProtoReflect.Descriptor instead.
 func (*DrbdConnection) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{22}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DrbdConnection) GetNode() string {
@@ -2064,7 +2471,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_agentpb_agent_proto_msgTypes[23]
+	mi := &file_agentpb_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2076,7 +2483,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[23]
+	mi := &file_agentpb_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2089,7 +2496,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{23}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Failure) GetStep() string {
@@ -2144,7 +2551,7 @@ type PoolStatus struct {
 
 func (x *PoolStatus) Reset() {
 	*x = PoolStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[24]
+	mi := &file_agentpb_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2156,7 +2563,7 @@ func (x *PoolStatus) String() string {
 func (*PoolStatus) ProtoMessage() {}
 
 func (x *PoolStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[24]
+	mi := &file_agentpb_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2169,7 +2576,7 @@ func (x *PoolStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolStatus.ProtoReflect.Descriptor instead.
 func (*PoolStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{24}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PoolStatus) GetName() string {
@@ -2262,7 +2669,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_agentpb_agent_proto_msgTypes[25]
+	mi := &file_agentpb_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2274,7 +2681,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[25]
+	mi := &file_agentpb_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2287,7 +2694,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{25}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Ask) GetId() string {
@@ -2531,7 +2938,7 @@ type Suspend struct {
 
 func (x *Suspend) Reset() {
 	*x = Suspend{}
-	mi := &file_agentpb_agent_proto_msgTypes[26]
+	mi := &file_agentpb_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2543,7 +2950,7 @@ func (x *Suspend) String() string {
 func (*Suspend) ProtoMessage() {}
 
 func (x *Suspend) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[26]
+	mi := &file_agentpb_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2556,7 +2963,7 @@ func (x *Suspend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspend.ProtoReflect.Descriptor instead.
 func (*Suspend) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{26}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Suspend) GetId() string {
@@ -2588,7 +2995,7 @@ type Devices struct {
 
 func (x *Devices) Reset() {
 	*x = Devices{}
-	mi := &file_agentpb_agent_proto_msgTypes[27]
+	mi := &file_agentpb_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +3007,7 @@ func (x *Devices) String() string {
 func (*Devices) ProtoMessage() {}
 
 func (x *Devices) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[27]
+	mi := &file_agentpb_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +3020,7 @@ func (x *Devices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Devices.ProtoReflect.Descriptor instead.
 func (*Devices) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{27}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{31}
 }
 
 // Device is a block device that nobody uses and that has nothing on it.
@@ -2631,7 +3038,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_agentpb_agent_proto_msgTypes[28]
+	mi := &file_agentpb_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2643,7 +3050,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[28]
+	mi := &file_agentpb_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2656,7 +3063,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{28}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Device) GetPath() string {
@@ -2713,7 +3120,7 @@ type CreateBackend struct {
 
 func (x *CreateBackend) Reset() {
 	*x = CreateBackend{}
-	mi := &file_agentpb_agent_proto_msgTypes[29]
+	mi := &file_agentpb_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2725,7 +3132,7 @@ func (x *CreateBackend) String() string {
 func (*CreateBackend) ProtoMessage() {}
 
 func (x *CreateBackend) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[29]
+	mi := &file_agentpb_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2738,7 +3145,7 @@ func (x *CreateBackend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateBackend.ProtoReflect.Descriptor instead.
 func (*CreateBackend) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{29}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CreateBackend) GetProvider() string {
@@ -2778,7 +3185,7 @@ type LogLevel struct {
 
 func (x *LogLevel) Reset() {
 	*x = LogLevel{}
-	mi := &file_agentpb_agent_proto_msgTypes[30]
+	mi := &file_agentpb_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2790,7 +3197,7 @@ func (x *LogLevel) String() string {
 func (*LogLevel) ProtoMessage() {}
 
 func (x *LogLevel) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[30]
+	mi := &file_agentpb_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2803,7 +3210,7 @@ func (x *LogLevel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLevel.ProtoReflect.Descriptor instead.
 func (*LogLevel) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{30}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LogLevel) GetLevel() string {
@@ -2830,7 +3237,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_agentpb_agent_proto_msgTypes[31]
+	mi := &file_agentpb_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2842,7 +3249,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[31]
+	mi := &file_agentpb_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2855,7 +3262,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{31}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Job) GetId() string {
@@ -2921,7 +3328,7 @@ type JobEnd struct {
 
 func (x *JobEnd) Reset() {
 	*x = JobEnd{}
-	mi := &file_agentpb_agent_proto_msgTypes[32]
+	mi := &file_agentpb_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2933,7 +3340,7 @@ func (x *JobEnd) String() string {
 func (*JobEnd) ProtoMessage() {}
 
 func (x *JobEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[32]
+	mi := &file_agentpb_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2946,7 +3353,7 @@ func (x *JobEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobEnd.ProtoReflect.Descriptor instead.
 func (*JobEnd) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{32}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *JobEnd) GetResource() string {
@@ -3001,7 +3408,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[33]
+	mi := &file_agentpb_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3013,7 +3420,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[33]
+	mi := &file_agentpb_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3026,7 +3433,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{33}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *JobStatus) GetJob() *Job {
@@ -3105,7 +3512,7 @@ type HoldRequest struct {
 
 func (x *HoldRequest) Reset() {
 	*x = HoldRequest{}
-	mi := &file_agentpb_agent_proto_msgTypes[34]
+	mi := &file_agentpb_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3117,7 +3524,7 @@ func (x *HoldRequest) String() string {
 func (*HoldRequest) ProtoMessage() {}
 
 func (x *HoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[34]
+	mi := &file_agentpb_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3130,7 +3537,7 @@ func (x *HoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRequest.ProtoReflect.Descriptor instead.
 func (*HoldRequest) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{34}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HoldRequest) GetPool() string {
@@ -3180,7 +3587,7 @@ type HeldPool struct {
 
 func (x *HeldPool) Reset() {
 	*x = HeldPool{}
-	mi := &file_agentpb_agent_proto_msgTypes[35]
+	mi := &file_agentpb_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3192,7 +3599,7 @@ func (x *HeldPool) String() string {
 func (*HeldPool) ProtoMessage() {}
 
 func (x *HeldPool) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[35]
+	mi := &file_agentpb_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3205,7 +3612,7 @@ func (x *HeldPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldPool.ProtoReflect.Descriptor instead.
 func (*HeldPool) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{35}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *HeldPool) GetPool() string {
@@ -3296,7 +3703,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_agentpb_agent_proto_msgTypes[36]
+	mi := &file_agentpb_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3308,7 +3715,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[36]
+	mi := &file_agentpb_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3321,7 +3728,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{36}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Hold) GetId() string {
@@ -3406,7 +3813,7 @@ type RemoveUnknown struct {
 
 func (x *RemoveUnknown) Reset() {
 	*x = RemoveUnknown{}
-	mi := &file_agentpb_agent_proto_msgTypes[37]
+	mi := &file_agentpb_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3418,7 +3825,7 @@ func (x *RemoveUnknown) String() string {
 func (*RemoveUnknown) ProtoMessage() {}
 
 func (x *RemoveUnknown) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[37]
+	mi := &file_agentpb_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3431,7 +3838,7 @@ func (x *RemoveUnknown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveUnknown.ProtoReflect.Descriptor instead.
 func (*RemoveUnknown) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{37}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RemoveUnknown) GetPool() string {
@@ -3468,7 +3875,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_agentpb_agent_proto_msgTypes[38]
+	mi := &file_agentpb_agent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3480,7 +3887,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[38]
+	mi := &file_agentpb_agent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3493,7 +3900,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{38}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AnswerRequest) GetNode() string {
@@ -3588,7 +3995,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_agentpb_agent_proto_msgTypes[39]
+	mi := &file_agentpb_agent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3600,7 +4007,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[39]
+	mi := &file_agentpb_agent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3613,7 +4020,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{39}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{43}
 }
 
 var File_agentpb_agent_proto protoreflect.FileDescriptor
@@ -3672,7 +4079,7 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\n" +
 	"PropsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfc\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa9\x02\n" +
 	"\bResource\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -3682,7 +4089,68 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\x06layers\x18\x04 \x03(\tR\x06layers\x123\n" +
 	"\avolumes\x18\x05 \x03(\v2\x19.holdfast.agent.v1.VolumeR\avolumes\x129\n" +
 	"\tsnapshots\x18\x06 \x03(\v2\x1b.holdfast.agent.v1.SnapshotR\tsnapshots\x12\x1a\n" +
-	"\binactive\x18\a \x01(\bR\binactive\"\xb7\x02\n" +
+	"\binactive\x18\a \x01(\bR\binactive\x12+\n" +
+	"\x04drbd\x18\b \x01(\v2\x17.holdfast.agent.v1.DrbdR\x04drbd\"\xbe\x06\n" +
+	"\x04Drbd\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x12\x16\n" +
+	"\x06secret\x18\x02 \x01(\tR\x06secret\x12\x1c\n" +
+	"\ttransport\x18\x03 \x01(\tR\ttransport\x12\x1d\n" +
+	"\n" +
+	"peer_slots\x18\x04 \x01(\x05R\tpeerSlots\x121\n" +
+	"\x05peers\x18\x05 \x03(\v2\x1b.holdfast.agent.v1.DrbdPeerR\x05peers\x12\x18\n" +
+	"\aretired\x18\x06 \x03(\x05R\aretired\x12\x1a\n" +
+	"\bdiskless\x18\a \x01(\bR\bdiskless\x12>\n" +
+	"\aoptions\x18\b \x03(\v2$.holdfast.agent.v1.Drbd.OptionsEntryR\aoptions\x122\n" +
+	"\x03net\x18\t \x03(\v2 .holdfast.agent.v1.Drbd.NetEntryR\x03net\x125\n" +
+	"\x04disk\x18\n" +
+	" \x03(\v2!.holdfast.agent.v1.Drbd.DiskEntryR\x04disk\x12H\n" +
+	"\vpeer_device\x18\v \x03(\v2'.holdfast.agent.v1.Drbd.PeerDeviceEntryR\n" +
+	"peerDevice\x12A\n" +
+	"\bhandlers\x18\f \x03(\v2%.holdfast.agent.v1.Drbd.HandlersEntryR\bhandlers\x1a:\n" +
+	"\fOptionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a6\n" +
+	"\bNetEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a7\n" +
+	"\tDiskEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a=\n" +
+	"\x0fPeerDeviceEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
+	"\rHandlersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x83\x03\n" +
+	"\bDrbdPeer\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x17\n" +
+	"\anode_id\x18\x02 \x01(\x05R\x06nodeId\x12\x1a\n" +
+	"\bdiskless\x18\x03 \x01(\bR\bdiskless\x121\n" +
+	"\x05paths\x18\x04 \x03(\v2\x1b.holdfast.agent.v1.DrbdPathR\x05paths\x126\n" +
+	"\x03net\x18\x05 \x03(\v2$.holdfast.agent.v1.DrbdPeer.NetEntryR\x03net\x12L\n" +
+	"\vpeer_device\x18\x06 \x03(\v2+.holdfast.agent.v1.DrbdPeer.PeerDeviceEntryR\n" +
+	"peerDevice\x1a6\n" +
+	"\bNetEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a=\n" +
+	"\x0fPeerDeviceEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"8\n" +
+	"\bDrbdPath\x12\x14\n" +
+	"\x05local\x18\x01 \x01(\tR\x05local\x12\x16\n" +
+	"\x06remote\x18\x02 \x01(\tR\x06remote\"\x88\x02\n" +
+	"\n" +
+	"DrbdVolume\x12\x14\n" +
+	"\x05minor\x18\x01 \x01(\x05R\x05minor\x129\n" +
+	"\x05start\x18\x02 \x01(\x0e2#.holdfast.agent.v1.DrbdVolume.StartR\x05start\x12;\n" +
+	"\x04disk\x18\x03 \x03(\v2'.holdfast.agent.v1.DrbdVolume.DiskEntryR\x04disk\x1a7\n" +
+	"\tDiskEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"3\n" +
+	"\x05Start\x12\x15\n" +
+	"\x11START_UNSPECIFIED\x10\x00\x12\t\n" +
+	"\x05EQUAL\x10\x01\x12\b\n" +
+	"\x04HERE\x10\x02\"\xea\x02\n" +
 	"\x06Volume\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x12\n" +
@@ -3693,7 +4161,8 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\adestroy\x18\x05 \x01(\bR\adestroy\x121\n" +
 	"\x06source\x18\x06 \x01(\v2\x19.holdfast.agent.v1.SourceR\x06source\x128\n" +
 	"\troll_back\x18\a \x01(\v2\x1b.holdfast.agent.v1.RollBackR\brollBack\x12'\n" +
-	"\x0fgrow_filesystem\x18\b \x01(\bR\x0egrowFilesystem\"X\n" +
+	"\x0fgrow_filesystem\x18\b \x01(\bR\x0egrowFilesystem\x121\n" +
+	"\x04drbd\x18\t \x01(\v2\x1d.holdfast.agent.v1.DrbdVolumeR\x04drbd\"X\n" +
 	"\x06Source\x12\x1a\n" +
 	"\bresource\x18\x01 \x01(\tR\bresource\x12\x16\n" +
 	"\x06volume\x18\x02 \x01(\x05R\x06volume\x12\x1a\n" +
@@ -3796,7 +4265,7 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\bsnapshot\x18\x03 \x01(\tR\bsnapshot\x12\x12\n" +
 	"\x04done\x18\x04 \x01(\x03R\x04done\x12\x14\n" +
 	"\x05total\x18\x05 \x01(\x03R\x05total\x12\x18\n" +
-	"\awaiting\x18\x06 \x01(\bR\awaiting\"\xa3\x02\n" +
+	"\awaiting\x18\x06 \x01(\bR\awaiting\"\xbf\x02\n" +
 	"\n" +
 	"DrbdStatus\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12$\n" +
@@ -3805,7 +4274,8 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\x0fpromotion_score\x18\x03 \x01(\x05H\x01R\x0epromotionScore\x88\x01\x01\x12\x1b\n" +
 	"\x06quorum\x18\x04 \x01(\bH\x02R\x06quorum\x88\x01\x01\x12C\n" +
 	"\vconnections\x18\x05 \x03(\v2!.holdfast.agent.v1.DrbdConnectionR\vconnections\x12\x1c\n" +
-	"\tsuspended\x18\x06 \x01(\bR\tsuspendedB\x0e\n" +
+	"\tsuspended\x18\x06 \x01(\bR\tsuspended\x12\x1a\n" +
+	"\bproblems\x18\a \x03(\tR\bproblemsB\x0e\n" +
 	"\f_may_promoteB\x12\n" +
 	"\x10_promotion_scoreB\t\n" +
 	"\a_quorum\"\xf7\x02\n" +
@@ -4004,138 +4474,164 @@ func file_agentpb_agent_proto_rawDescGZIP() []byte {
 	return file_agentpb_agent_proto_rawDescData
 }
 
-var file_agentpb_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_agentpb_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_agentpb_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_agentpb_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_agentpb_agent_proto_goTypes = []any{
-	(ResourceStatus_State)(0),     // 0: holdfast.agent.v1.ResourceStatus.State
-	(SnapshotStatus_State)(0),     // 1: holdfast.agent.v1.SnapshotStatus.State
-	(Failure_Reason)(0),           // 2: holdfast.agent.v1.Failure.Reason
-	(Job_Kind)(0),                 // 3: holdfast.agent.v1.Job.Kind
-	(JobStatus_State)(0),          // 4: holdfast.agent.v1.JobStatus.State
-	(*JoinRequest)(nil),           // 5: holdfast.agent.v1.JoinRequest
-	(*RenewRequest)(nil),          // 6: holdfast.agent.v1.RenewRequest
-	(*Certified)(nil),             // 7: holdfast.agent.v1.Certified
-	(*Hello)(nil),                 // 8: holdfast.agent.v1.Hello
-	(*Assignments)(nil),           // 9: holdfast.agent.v1.Assignments
-	(*Pool)(nil),                  // 10: holdfast.agent.v1.Pool
-	(*Resource)(nil),              // 11: holdfast.agent.v1.Resource
-	(*Volume)(nil),                // 12: holdfast.agent.v1.Volume
-	(*Source)(nil),                // 13: holdfast.agent.v1.Source
-	(*RollBack)(nil),              // 14: holdfast.agent.v1.RollBack
-	(*Snapshot)(nil),              // 15: holdfast.agent.v1.Snapshot
-	(*SnapshotVolume)(nil),        // 16: holdfast.agent.v1.SnapshotVolume
-	(*Filesystem)(nil),            // 17: holdfast.agent.v1.Filesystem
-	(*ReportRequest)(nil),         // 18: holdfast.agent.v1.ReportRequest
-	(*HostStatus)(nil),            // 19: holdfast.agent.v1.HostStatus
-	(*ReportReply)(nil),           // 20: holdfast.agent.v1.ReportReply
-	(*ResourceStatus)(nil),        // 21: holdfast.agent.v1.ResourceStatus
-	(*VolumeStatus)(nil),          // 22: holdfast.agent.v1.VolumeStatus
-	(*SnapshotStatus)(nil),        // 23: holdfast.agent.v1.SnapshotStatus
-	(*SnapshotVolumeStatus)(nil),  // 24: holdfast.agent.v1.SnapshotVolumeStatus
-	(*Work)(nil),                  // 25: holdfast.agent.v1.Work
-	(*DrbdStatus)(nil),            // 26: holdfast.agent.v1.DrbdStatus
-	(*DrbdConnection)(nil),        // 27: holdfast.agent.v1.DrbdConnection
-	(*Failure)(nil),               // 28: holdfast.agent.v1.Failure
-	(*PoolStatus)(nil),            // 29: holdfast.agent.v1.PoolStatus
-	(*Ask)(nil),                   // 30: holdfast.agent.v1.Ask
-	(*Suspend)(nil),               // 31: holdfast.agent.v1.Suspend
-	(*Devices)(nil),               // 32: holdfast.agent.v1.Devices
-	(*Device)(nil),                // 33: holdfast.agent.v1.Device
-	(*CreateBackend)(nil),         // 34: holdfast.agent.v1.CreateBackend
-	(*LogLevel)(nil),              // 35: holdfast.agent.v1.LogLevel
-	(*Job)(nil),                   // 36: holdfast.agent.v1.Job
-	(*JobEnd)(nil),                // 37: holdfast.agent.v1.JobEnd
-	(*JobStatus)(nil),             // 38: holdfast.agent.v1.JobStatus
-	(*HoldRequest)(nil),           // 39: holdfast.agent.v1.HoldRequest
-	(*HeldPool)(nil),              // 40: holdfast.agent.v1.HeldPool
-	(*Hold)(nil),                  // 41: holdfast.agent.v1.Hold
-	(*RemoveUnknown)(nil),         // 42: holdfast.agent.v1.RemoveUnknown
-	(*AnswerRequest)(nil),         // 43: holdfast.agent.v1.AnswerRequest
-	(*AnswerReply)(nil),           // 44: holdfast.agent.v1.AnswerReply
-	nil,                           // 45: holdfast.agent.v1.Hello.UnsupportedProvidersEntry
-	nil,                           // 46: holdfast.agent.v1.Hello.UnsupportedLayersEntry
-	nil,                           // 47: holdfast.agent.v1.Pool.PropsEntry
-	nil,                           // 48: holdfast.agent.v1.DrbdConnection.DiskStatesEntry
-	nil,                           // 49: holdfast.agent.v1.DrbdConnection.ReplicationEntry
-	(*durationpb.Duration)(nil),   // 50: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 51: google.protobuf.Timestamp
+	(DrbdVolume_Start)(0),         // 0: holdfast.agent.v1.DrbdVolume.Start
+	(ResourceStatus_State)(0),     // 1: holdfast.agent.v1.ResourceStatus.State
+	(SnapshotStatus_State)(0),     // 2: holdfast.agent.v1.SnapshotStatus.State
+	(Failure_Reason)(0),           // 3: holdfast.agent.v1.Failure.Reason
+	(Job_Kind)(0),                 // 4: holdfast.agent.v1.Job.Kind
+	(JobStatus_State)(0),          // 5: holdfast.agent.v1.JobStatus.State
+	(*JoinRequest)(nil),           // 6: holdfast.agent.v1.JoinRequest
+	(*RenewRequest)(nil),          // 7: holdfast.agent.v1.RenewRequest
+	(*Certified)(nil),             // 8: holdfast.agent.v1.Certified
+	(*Hello)(nil),                 // 9: holdfast.agent.v1.Hello
+	(*Assignments)(nil),           // 10: holdfast.agent.v1.Assignments
+	(*Pool)(nil),                  // 11: holdfast.agent.v1.Pool
+	(*Resource)(nil),              // 12: holdfast.agent.v1.Resource
+	(*Drbd)(nil),                  // 13: holdfast.agent.v1.Drbd
+	(*DrbdPeer)(nil),              // 14: holdfast.agent.v1.DrbdPeer
+	(*DrbdPath)(nil),              // 15: holdfast.agent.v1.DrbdPath
+	(*DrbdVolume)(nil),            // 16: holdfast.agent.v1.DrbdVolume
+	(*Volume)(nil),                // 17: holdfast.agent.v1.Volume
+	(*Source)(nil),                // 18: holdfast.agent.v1.Source
+	(*RollBack)(nil),              // 19: holdfast.agent.v1.RollBack
+	(*Snapshot)(nil),              // 20: holdfast.agent.v1.Snapshot
+	(*SnapshotVolume)(nil),        // 21: holdfast.agent.v1.SnapshotVolume
+	(*Filesystem)(nil),            // 22: holdfast.agent.v1.Filesystem
+	(*ReportRequest)(nil),         // 23: holdfast.agent.v1.ReportRequest
+	(*HostStatus)(nil),            // 24: holdfast.agent.v1.HostStatus
+	(*ReportReply)(nil),           // 25: holdfast.agent.v1.ReportReply
+	(*ResourceStatus)(nil),        // 26: holdfast.agent.v1.ResourceStatus
+	(*VolumeStatus)(nil),          // 27: holdfast.agent.v1.VolumeStatus
+	(*SnapshotStatus)(nil),        // 28: holdfast.agent.v1.SnapshotStatus
+	(*SnapshotVolumeStatus)(nil),  // 29: holdfast.agent.v1.SnapshotVolumeStatus
+	(*Work)(nil),                  // 30: holdfast.agent.v1.Work
+	(*DrbdStatus)(nil),            // 31: holdfast.agent.v1.DrbdStatus
+	(*DrbdConnection)(nil),        // 32: holdfast.agent.v1.DrbdConnection
+	(*Failure)(nil),               // 33: holdfast.agent.v1.Failure
+	(*PoolStatus)(nil),            // 34: holdfast.agent.v1.PoolStatus
+	(*Ask)(nil),                   // 35: holdfast.agent.v1.Ask
+	(*Suspend)(nil),               // 36: holdfast.agent.v1.Suspend
+	(*Devices)(nil),               // 37: holdfast.agent.v1.Devices
+	(*Device)(nil),                // 38: holdfast.agent.v1.Device
+	(*CreateBackend)(nil),         // 39: holdfast.agent.v1.CreateBackend
+	(*LogLevel)(nil),              // 40: holdfast.agent.v1.LogLevel
+	(*Job)(nil),                   // 41: holdfast.agent.v1.Job
+	(*JobEnd)(nil),                // 42: holdfast.agent.v1.JobEnd
+	(*JobStatus)(nil),             // 43: holdfast.agent.v1.JobStatus
+	(*HoldRequest)(nil),           // 44: holdfast.agent.v1.HoldRequest
+	(*HeldPool)(nil),              // 45: holdfast.agent.v1.HeldPool
+	(*Hold)(nil),                  // 46: holdfast.agent.v1.Hold
+	(*RemoveUnknown)(nil),         // 47: holdfast.agent.v1.RemoveUnknown
+	(*AnswerRequest)(nil),         // 48: holdfast.agent.v1.AnswerRequest
+	(*AnswerReply)(nil),           // 49: holdfast.agent.v1.AnswerReply
+	nil,                           // 50: holdfast.agent.v1.Hello.UnsupportedProvidersEntry
+	nil,                           // 51: holdfast.agent.v1.Hello.UnsupportedLayersEntry
+	nil,                           // 52: holdfast.agent.v1.Pool.PropsEntry
+	nil,                           // 53: holdfast.agent.v1.Drbd.OptionsEntry
+	nil,                           // 54: holdfast.agent.v1.Drbd.NetEntry
+	nil,                           // 55: holdfast.agent.v1.Drbd.DiskEntry
+	nil,                           // 56: holdfast.agent.v1.Drbd.PeerDeviceEntry
+	nil,                           // 57: holdfast.agent.v1.Drbd.HandlersEntry
+	nil,                           // 58: holdfast.agent.v1.DrbdPeer.NetEntry
+	nil,                           // 59: holdfast.agent.v1.DrbdPeer.PeerDeviceEntry
+	nil,                           // 60: holdfast.agent.v1.DrbdVolume.DiskEntry
+	nil,                           // 61: holdfast.agent.v1.DrbdConnection.DiskStatesEntry
+	nil,                           // 62: holdfast.agent.v1.DrbdConnection.ReplicationEntry
+	(*durationpb.Duration)(nil),   // 63: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 64: google.protobuf.Timestamp
 }
 var file_agentpb_agent_proto_depIdxs = []int32{
-	45, // 0: holdfast.agent.v1.Hello.unsupported_providers:type_name -> holdfast.agent.v1.Hello.UnsupportedProvidersEntry
-	46, // 1: holdfast.agent.v1.Hello.unsupported_layers:type_name -> holdfast.agent.v1.Hello.UnsupportedLayersEntry
-	10, // 2: holdfast.agent.v1.Assignments.pools:type_name -> holdfast.agent.v1.Pool
-	11, // 3: holdfast.agent.v1.Assignments.resources:type_name -> holdfast.agent.v1.Resource
-	30, // 4: holdfast.agent.v1.Assignments.asks:type_name -> holdfast.agent.v1.Ask
-	50, // 5: holdfast.agent.v1.Assignments.heartbeat:type_name -> google.protobuf.Duration
-	47, // 6: holdfast.agent.v1.Pool.props:type_name -> holdfast.agent.v1.Pool.PropsEntry
-	12, // 7: holdfast.agent.v1.Resource.volumes:type_name -> holdfast.agent.v1.Volume
-	15, // 8: holdfast.agent.v1.Resource.snapshots:type_name -> holdfast.agent.v1.Snapshot
-	17, // 9: holdfast.agent.v1.Volume.filesystem:type_name -> holdfast.agent.v1.Filesystem
-	13, // 10: holdfast.agent.v1.Volume.source:type_name -> holdfast.agent.v1.Source
-	14, // 11: holdfast.agent.v1.Volume.roll_back:type_name -> holdfast.agent.v1.RollBack
-	16, // 12: holdfast.agent.v1.Snapshot.volumes:type_name -> holdfast.agent.v1.SnapshotVolume
-	21, // 13: holdfast.agent.v1.ReportRequest.resources:type_name -> holdfast.agent.v1.ResourceStatus
-	29, // 14: holdfast.agent.v1.ReportRequest.pools:type_name -> holdfast.agent.v1.PoolStatus
-	38, // 15: holdfast.agent.v1.ReportRequest.jobs:type_name -> holdfast.agent.v1.JobStatus
-	19, // 16: holdfast.agent.v1.ReportRequest.host:type_name -> holdfast.agent.v1.HostStatus
-	40, // 17: holdfast.agent.v1.HostStatus.held_pools:type_name -> holdfast.agent.v1.HeldPool
-	0,  // 18: holdfast.agent.v1.ResourceStatus.state:type_name -> holdfast.agent.v1.ResourceStatus.State
-	22, // 19: holdfast.agent.v1.ResourceStatus.volumes:type_name -> holdfast.agent.v1.VolumeStatus
-	28, // 20: holdfast.agent.v1.ResourceStatus.failure:type_name -> holdfast.agent.v1.Failure
-	23, // 21: holdfast.agent.v1.ResourceStatus.snapshots:type_name -> holdfast.agent.v1.SnapshotStatus
-	25, // 22: holdfast.agent.v1.ResourceStatus.work:type_name -> holdfast.agent.v1.Work
-	26, // 23: holdfast.agent.v1.ResourceStatus.drbd:type_name -> holdfast.agent.v1.DrbdStatus
-	1,  // 24: holdfast.agent.v1.SnapshotStatus.state:type_name -> holdfast.agent.v1.SnapshotStatus.State
-	51, // 25: holdfast.agent.v1.SnapshotStatus.created:type_name -> google.protobuf.Timestamp
-	24, // 26: holdfast.agent.v1.SnapshotStatus.volumes:type_name -> holdfast.agent.v1.SnapshotVolumeStatus
-	28, // 27: holdfast.agent.v1.SnapshotStatus.failure:type_name -> holdfast.agent.v1.Failure
-	27, // 28: holdfast.agent.v1.DrbdStatus.connections:type_name -> holdfast.agent.v1.DrbdConnection
-	48, // 29: holdfast.agent.v1.DrbdConnection.disk_states:type_name -> holdfast.agent.v1.DrbdConnection.DiskStatesEntry
-	49, // 30: holdfast.agent.v1.DrbdConnection.replication:type_name -> holdfast.agent.v1.DrbdConnection.ReplicationEntry
-	2,  // 31: holdfast.agent.v1.Failure.reason:type_name -> holdfast.agent.v1.Failure.Reason
-	51, // 32: holdfast.agent.v1.Failure.next_try:type_name -> google.protobuf.Timestamp
-	10, // 33: holdfast.agent.v1.Ask.check_pool:type_name -> holdfast.agent.v1.Pool
-	42, // 34: holdfast.agent.v1.Ask.remove_unknown:type_name -> holdfast.agent.v1.RemoveUnknown
-	31, // 35: holdfast.agent.v1.Ask.suspend:type_name -> holdfast.agent.v1.Suspend
-	32, // 36: holdfast.agent.v1.Ask.devices:type_name -> holdfast.agent.v1.Devices
-	34, // 37: holdfast.agent.v1.Ask.create_backend:type_name -> holdfast.agent.v1.CreateBackend
-	36, // 38: holdfast.agent.v1.Ask.start_job:type_name -> holdfast.agent.v1.Job
-	39, // 39: holdfast.agent.v1.Ask.acquire_hold:type_name -> holdfast.agent.v1.HoldRequest
-	39, // 40: holdfast.agent.v1.Ask.release_hold:type_name -> holdfast.agent.v1.HoldRequest
-	35, // 41: holdfast.agent.v1.Ask.log_level:type_name -> holdfast.agent.v1.LogLevel
-	50, // 42: holdfast.agent.v1.Suspend.limit:type_name -> google.protobuf.Duration
-	3,  // 43: holdfast.agent.v1.Job.kind:type_name -> holdfast.agent.v1.Job.Kind
-	37, // 44: holdfast.agent.v1.Job.from:type_name -> holdfast.agent.v1.JobEnd
-	37, // 45: holdfast.agent.v1.Job.to:type_name -> holdfast.agent.v1.JobEnd
-	36, // 46: holdfast.agent.v1.JobStatus.job:type_name -> holdfast.agent.v1.Job
-	4,  // 47: holdfast.agent.v1.JobStatus.state:type_name -> holdfast.agent.v1.JobStatus.State
-	28, // 48: holdfast.agent.v1.JobStatus.failure:type_name -> holdfast.agent.v1.Failure
-	51, // 49: holdfast.agent.v1.JobStatus.created:type_name -> google.protobuf.Timestamp
-	51, // 50: holdfast.agent.v1.JobStatus.ended:type_name -> google.protobuf.Timestamp
-	41, // 51: holdfast.agent.v1.HeldPool.holds:type_name -> holdfast.agent.v1.Hold
-	51, // 52: holdfast.agent.v1.HeldPool.next_try:type_name -> google.protobuf.Timestamp
-	51, // 53: holdfast.agent.v1.Hold.created:type_name -> google.protobuf.Timestamp
-	51, // 54: holdfast.agent.v1.Hold.orphan:type_name -> google.protobuf.Timestamp
-	28, // 55: holdfast.agent.v1.AnswerRequest.failure:type_name -> holdfast.agent.v1.Failure
-	29, // 56: holdfast.agent.v1.AnswerRequest.pool:type_name -> holdfast.agent.v1.PoolStatus
-	33, // 57: holdfast.agent.v1.AnswerRequest.devices:type_name -> holdfast.agent.v1.Device
-	38, // 58: holdfast.agent.v1.AnswerRequest.job:type_name -> holdfast.agent.v1.JobStatus
-	40, // 59: holdfast.agent.v1.AnswerRequest.held_pool:type_name -> holdfast.agent.v1.HeldPool
-	8,  // 60: holdfast.agent.v1.Agent.Session:input_type -> holdfast.agent.v1.Hello
-	18, // 61: holdfast.agent.v1.Agent.Report:input_type -> holdfast.agent.v1.ReportRequest
-	43, // 62: holdfast.agent.v1.Agent.Answer:input_type -> holdfast.agent.v1.AnswerRequest
-	5,  // 63: holdfast.agent.v1.Identity.Join:input_type -> holdfast.agent.v1.JoinRequest
-	6,  // 64: holdfast.agent.v1.Identity.Renew:input_type -> holdfast.agent.v1.RenewRequest
-	9,  // 65: holdfast.agent.v1.Agent.Session:output_type -> holdfast.agent.v1.Assignments
-	20, // 66: holdfast.agent.v1.Agent.Report:output_type -> holdfast.agent.v1.ReportReply
-	44, // 67: holdfast.agent.v1.Agent.Answer:output_type -> holdfast.agent.v1.AnswerReply
-	7,  // 68: holdfast.agent.v1.Identity.Join:output_type -> holdfast.agent.v1.Certified
-	7,  // 69: holdfast.agent.v1.Identity.Renew:output_type -> holdfast.agent.v1.Certified
-	65, // [65:70] is the sub-list for method output_type
-	60, // [60:65] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	50, // 0: holdfast.agent.v1.Hello.unsupported_providers:type_name -> holdfast.agent.v1.Hello.UnsupportedProvidersEntry
+	51, // 1: holdfast.agent.v1.Hello.unsupported_layers:type_name -> holdfast.agent.v1.Hello.UnsupportedLayersEntry
+	11, // 2: holdfast.agent.v1.Assignments.pools:type_name -> holdfast.agent.v1.Pool
+	12, // 3: holdfast.agent.v1.Assignments.resources:type_name -> holdfast.agent.v1.Resource
+	35, // 4: holdfast.agent.v1.Assignments.asks:type_name -> holdfast.agent.v1.Ask
+	63, // 5: holdfast.agent.v1.Assignments.heartbeat:type_name -> google.protobuf.Duration
+	52, // 6: holdfast.agent.v1.Pool.props:type_name -> holdfast.agent.v1.Pool.PropsEntry
+	17, // 7: holdfast.agent.v1.Resource.volumes:type_name -> holdfast.agent.v1.Volume
+	20, // 8: holdfast.agent.v1.Resource.snapshots:type_name -> holdfast.agent.v1.Snapshot
+	13, // 9: holdfast.agent.v1.Resource.drbd:type_name -> holdfast.agent.v1.Drbd
+	14, // 10: holdfast.agent.v1.Drbd.peers:type_name -> holdfast.agent.v1.DrbdPeer
+	53, // 11: holdfast.agent.v1.Drbd.options:type_name -> holdfast.agent.v1.Drbd.OptionsEntry
+	54, // 12: holdfast.agent.v1.Drbd.net:type_name -> holdfast.agent.v1.Drbd.NetEntry
+	55, // 13: holdfast.agent.v1.Drbd.disk:type_name -> holdfast.agent.v1.Drbd.DiskEntry
+	56, // 14: holdfast.agent.v1.Drbd.peer_device:type_name -> holdfast.agent.v1.Drbd.PeerDeviceEntry
+	57, // 15: holdfast.agent.v1.Drbd.handlers:type_name -> holdfast.agent.v1.Drbd.HandlersEntry
+	15, // 16: holdfast.agent.v1.DrbdPeer.paths:type_name -> holdfast.agent.v1.DrbdPath
+	58, // 17: holdfast.agent.v1.DrbdPeer.net:type_name -> holdfast.agent.v1.DrbdPeer.NetEntry
+	59, // 18: holdfast.agent.v1.DrbdPeer.peer_device:type_name -> holdfast.agent.v1.DrbdPeer.PeerDeviceEntry
+	0,  // 19: holdfast.agent.v1.DrbdVolume.start:type_name -> holdfast.agent.v1.DrbdVolume.Start
+	60, // 20: holdfast.agent.v1.DrbdVolume.disk:type_name -> holdfast.agent.v1.DrbdVolume.DiskEntry
+	22, // 21: holdfast.agent.v1.Volume.filesystem:type_name -> holdfast.agent.v1.Filesystem
+	18, // 22: holdfast.agent.v1.Volume.source:type_name -> holdfast.agent.v1.Source
+	19, // 23: holdfast.agent.v1.Volume.roll_back:type_name -> holdfast.agent.v1.RollBack
+	16, // 24: holdfast.agent.v1.Volume.drbd:type_name -> holdfast.agent.v1.DrbdVolume
+	21, // 25: holdfast.agent.v1.Snapshot.volumes:type_name -> holdfast.agent.v1.SnapshotVolume
+	26, // 26: holdfast.agent.v1.ReportRequest.resources:type_name -> holdfast.agent.v1.ResourceStatus
+	34, // 27: holdfast.agent.v1.ReportRequest.pools:type_name -> holdfast.agent.v1.PoolStatus
+	43, // 28: holdfast.agent.v1.ReportRequest.jobs:type_name -> holdfast.agent.v1.JobStatus
+	24, // 29: holdfast.agent.v1.ReportRequest.host:type_name -> holdfast.agent.v1.HostStatus
+	45, // 30: holdfast.agent.v1.HostStatus.held_pools:type_name -> holdfast.agent.v1.HeldPool
+	1,  // 31: holdfast.agent.v1.ResourceStatus.state:type_name -> holdfast.agent.v1.ResourceStatus.State
+	27, // 32: holdfast.agent.v1.ResourceStatus.volumes:type_name -> holdfast.agent.v1.VolumeStatus
+	33, // 33: holdfast.agent.v1.ResourceStatus.failure:type_name -> holdfast.agent.v1.Failure
+	28, // 34: holdfast.agent.v1.ResourceStatus.snapshots:type_name -> holdfast.agent.v1.SnapshotStatus
+	30, // 35: holdfast.agent.v1.ResourceStatus.work:type_name -> holdfast.agent.v1.Work
+	31, // 36: holdfast.agent.v1.ResourceStatus.drbd:type_name -> holdfast.agent.v1.DrbdStatus
+	2,  // 37: holdfast.agent.v1.SnapshotStatus.state:type_name -> holdfast.agent.v1.SnapshotStatus.State
+	64, // 38: holdfast.agent.v1.SnapshotStatus.created:type_name -> google.protobuf.Timestamp
+	29, // 39: holdfast.agent.v1.SnapshotStatus.volumes:type_name -> holdfast.agent.v1.SnapshotVolumeStatus
+	33, // 40: holdfast.agent.v1.SnapshotStatus.failure:type_name -> holdfast.agent.v1.Failure
+	32, // 41: holdfast.agent.v1.DrbdStatus.connections:type_name -> holdfast.agent.v1.DrbdConnection
+	61, // 42: holdfast.agent.v1.DrbdConnection.disk_states:type_name -> holdfast.agent.v1.DrbdConnection.DiskStatesEntry
+	62, // 43: holdfast.agent.v1.DrbdConnection.replication:type_name -> holdfast.agent.v1.DrbdConnection.ReplicationEntry
+	3,  // 44: holdfast.agent.v1.Failure.reason:type_name -> holdfast.agent.v1.Failure.Reason
+	64, // 45: holdfast.agent.v1.Failure.next_try:type_name -> google.protobuf.Timestamp
+	11, // 46: holdfast.agent.v1.Ask.check_pool:type_name -> holdfast.agent.v1.Pool
+	47, // 47: holdfast.agent.v1.Ask.remove_unknown:type_name -> holdfast.agent.v1.RemoveUnknown
+	36, // 48: holdfast.agent.v1.Ask.suspend:type_name -> holdfast.agent.v1.Suspend
+	37, // 49: holdfast.agent.v1.Ask.devices:type_name -> holdfast.agent.v1.Devices
+	39, // 50: holdfast.agent.v1.Ask.create_backend:type_name -> holdfast.agent.v1.CreateBackend
+	41, // 51: holdfast.agent.v1.Ask.start_job:type_name -> holdfast.agent.v1.Job
+	44, // 52: holdfast.agent.v1.Ask.acquire_hold:type_name -> holdfast.agent.v1.HoldRequest
+	44, // 53: holdfast.agent.v1.Ask.release_hold:type_name -> holdfast.agent.v1.HoldRequest
+	40, // 54: holdfast.agent.v1.Ask.log_level:type_name -> holdfast.agent.v1.LogLevel
+	63, // 55: holdfast.agent.v1.Suspend.limit:type_name -> google.protobuf.Duration
+	4,  // 56: holdfast.agent.v1.Job.kind:type_name -> holdfast.agent.v1.Job.Kind
+	42, // 57: holdfast.agent.v1.Job.from:type_name -> holdfast.agent.v1.JobEnd
+	42, // 58: holdfast.agent.v1.Job.to:type_name -> holdfast.agent.v1.JobEnd
+	41, // 59: holdfast.agent.v1.JobStatus.job:type_name -> holdfast.agent.v1.Job
+	5,  // 60: holdfast.agent.v1.JobStatus.state:type_name -> holdfast.agent.v1.JobStatus.State
+	33, // 61: holdfast.agent.v1.JobStatus.failure:type_name -> holdfast.agent.v1.Failure
+	64, // 62: holdfast.agent.v1.JobStatus.created:type_name -> google.protobuf.Timestamp
+	64, // 63: holdfast.agent.v1.JobStatus.ended:type_name -> google.protobuf.Timestamp
+	46, // 64: holdfast.agent.v1.HeldPool.holds:type_name -> holdfast.agent.v1.Hold
+	64, // 65: holdfast.agent.v1.HeldPool.next_try:type_name -> google.protobuf.Timestamp
+	64, // 66: holdfast.agent.v1.Hold.created:type_name -> google.protobuf.Timestamp
+	64, // 67: holdfast.agent.v1.Hold.orphan:type_name -> google.protobuf.Timestamp
+	33, // 68: holdfast.agent.v1.AnswerRequest.failure:type_name -> holdfast.agent.v1.Failure
+	34, // 69: holdfast.agent.v1.AnswerRequest.pool:type_name -> holdfast.agent.v1.PoolStatus
+	38, // 70: holdfast.agent.v1.AnswerRequest.devices:type_name -> holdfast.agent.v1.Device
+	43, // 71: holdfast.agent.v1.AnswerRequest.job:type_name -> holdfast.agent.v1.JobStatus
+	45, // 72: holdfast.agent.v1.AnswerRequest.held_pool:type_name -> holdfast.agent.v1.HeldPool
+	9,  // 73: holdfast.agent.v1.Agent.Session:input_type -> holdfast.agent.v1.Hello
+	23, // 74: holdfast.agent.v1.Agent.Report:input_type -> holdfast.agent.v1.ReportRequest
+	48, // 75: holdfast.agent.v1.Agent.Answer:input_type -> holdfast.agent.v1.AnswerRequest
+	6,  // 76: holdfast.agent.v1.Identity.Join:input_type -> holdfast.agent.v1.JoinRequest
+	7,  // 77: holdfast.agent.v1.Identity.Renew:input_type -> holdfast.agent.v1.RenewRequest
+	10, // 78: holdfast.agent.v1.Agent.Session:output_type -> holdfast.agent.v1.Assignments
+	25, // 79: holdfast.agent.v1.Agent.Report:output_type -> holdfast.agent.v1.ReportReply
+	49, // 80: holdfast.agent.v1.Agent.Answer:output_type -> holdfast.agent.v1.AnswerReply
+	8,  // 81: holdfast.agent.v1.Identity.Join:output_type -> holdfast.agent.v1.Certified
+	8,  // 82: holdfast.agent.v1.Identity.Renew:output_type -> holdfast.agent.v1.Certified
+	78, // [78:83] is the sub-list for method output_type
+	73, // [73:78] is the sub-list for method input_type
+	73, // [73:73] is the sub-list for extension type_name
+	73, // [73:73] is the sub-list for extension extendee
+	0,  // [0:73] is the sub-list for field type_name
 }
 
 func init() { file_agentpb_agent_proto_init() }
@@ -4143,11 +4639,11 @@ func file_agentpb_agent_proto_init() {
 	if File_agentpb_agent_proto != nil {
 		return
 	}
-	file_agentpb_agent_proto_msgTypes[17].OneofWrappers = []any{}
-	file_agentpb_agent_proto_msgTypes[19].OneofWrappers = []any{}
 	file_agentpb_agent_proto_msgTypes[21].OneofWrappers = []any{}
-	file_agentpb_agent_proto_msgTypes[24].OneofWrappers = []any{}
-	file_agentpb_agent_proto_msgTypes[25].OneofWrappers = []any{
+	file_agentpb_agent_proto_msgTypes[23].OneofWrappers = []any{}
+	file_agentpb_agent_proto_msgTypes[25].OneofWrappers = []any{}
+	file_agentpb_agent_proto_msgTypes[28].OneofWrappers = []any{}
+	file_agentpb_agent_proto_msgTypes[29].OneofWrappers = []any{
 		(*Ask_CheckPool)(nil),
 		(*Ask_Holders)(nil),
 		(*Ask_RemoveUnknown)(nil),
@@ -4168,8 +4664,8 @@ func file_agentpb_agent_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agentpb_agent_proto_rawDesc), len(file_agentpb_agent_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   45,
+			NumEnums:      6,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
