@@ -10,7 +10,7 @@ BUILT       := $(shell date -u +%Y-%m-%dT%H:%M:%SZ)
 LDFLAGS     := -s -w -X main.commit=$(COMMIT) -X main.built=$(BUILT)
 DATA        ?= /var/lib/holdfast
 
-.PHONY: build up demo check test bench bench-scale lab lab-zfs fuzz generate need-go need-tools clean
+.PHONY: build up demo check test bench bench-scale lab lab-zfs lab-docs fuzz generate need-go need-tools clean
 
 build: need-go ## the binary bin/holdfast, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/holdfast ./cmd/holdfast
@@ -39,6 +39,9 @@ lab: need-go ## the families of tests that need a real kernel, in virtual machin
 
 lab-zfs: ## ZFS's kernel module for them, once: it takes a quarter of an hour
 	test/lab/zfs
+
+lab-docs: need-go ## what the last run of the lab proved, into docs/backends.md
+	$(GO) run ./test/lab/proven "$${HOLDFAST_LAB:-$${XDG_CACHE_HOME:-$$HOME/.cache}/holdfast-lab}/results" docs/backends.md
 
 fuzz: need-go ## each fuzz target for a while
 	tools/fuzz

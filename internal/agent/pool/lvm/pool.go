@@ -45,9 +45,10 @@ type Pool struct {
 	users *inuse.Scanner
 	turns turn.Turns
 
-	mu    sync.Mutex
-	uuid  string           // That the pool has had since it was first seen.
-	taken map[string]int64 // What volumes without a device take, by their uuids.
+	mu     sync.Mutex
+	uuid   string           // That the pool has had since it was first seen.
+	extent int64            // Of the group, when it was seen last; zero before.
+	taken  map[string]int64 // What volumes without a device take, by their uuids.
 }
 
 // Thick is a pool of plain logical volumes.
@@ -146,6 +147,7 @@ func (p *Pool) look(ctx context.Context) (Report, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.extent = r.Group.Extent
 	if p.uuid == "" {
 		p.uuid = uuid
 	}
@@ -282,8 +284,15 @@ func (p *Pool) Check(ctx context.Context) error {
 	return nil
 }
 
-// size is size rounded up to what volumes of the pool are multiples of.
+// granularity is what sizes of new volumes are rounded up to.
 func (p *Pool) granularity(r Report) int64 { return r.Group.Extent * int64(p.c.Stripes) }
+
+// Granularity is what sizes of new volumes are rounded up to, in bytes; zero as long as the group was not looked at.
+func (p *Pool) Granularity() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.extent * int64(p.c.Stripes)
+}
 
 // noSpace is the error of something that has no room, with what there is now.
 func (p *Pool) noSpace(ctx context.Context, asked int64) error {

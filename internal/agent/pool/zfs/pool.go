@@ -141,6 +141,9 @@ func (p *Pool) Check(ctx context.Context) error {
 	return nil
 }
 
+// Granularity is what sizes of new volumes are rounded up to, in bytes.
+func (p *Pool) Granularity() int64 { return p.c.Block }
+
 // noSpace is the error of something that has no room, with what there is now.
 func (p *Pool) noSpace(ctx context.Context, asked int64) error {
 	space, err := p.Space(ctx)
