@@ -6,6 +6,7 @@ package resources
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-storage/holdfast/internal/catalog"
 	"github.com/holdfast-storage/holdfast/internal/errs"
@@ -176,7 +177,7 @@ func (s *Resources) grow(tx *store.Tx, d schema.Definition, vd *schema.VolumeDef
 	}
 	vd.Size = size
 	var ids []model.ResourceID
-	reachable, away := 0, 0
+	reachable, away := 0, []string(nil)
 	for _, r := range slices.Collect(schema.ResourcesOf(tx, vd.Definition)) {
 		i := slices.IndexFunc(r.Volumes, func(v schema.Volume) bool { return v.Number == vd.Number })
 		if i < 0 || r.Deleting {
@@ -187,7 +188,7 @@ func (s *Resources) grow(tx *store.Tx, d schema.Definition, vd *schema.VolumeDef
 			continue
 		}
 		if s.Observed.Node(r.Node).Connection == observed.Offline {
-			away++
+			away = append(away, string(schema.NameOfNode(tx, r.Node)))
 		} else {
 			reachable++
 		}
@@ -195,9 +196,9 @@ func (s *Resources) grow(tx *store.Tx, d schema.Definition, vd *schema.VolumeDef
 			return nil, err
 		}
 	}
-	if away > 0 && reachable == 0 {
+	if len(away) > 0 && reachable == 0 {
 		return nil, errs.New(errs.NotConnected, errs.VolumeDefinition, "volume %d of %s was not grown", vd.Number, d.Name).
-			Because("no node with its data is connected; it has %s", counted(away, "replica")).Fix("start the agent of one of them")
+			Because("no node with its data is connected: %s", strings.Join(away, ", ")).Fix("start the agent of one of them")
 	}
 	return ids, nil
 }
