@@ -21,8 +21,8 @@ const alarmEvery = 10 * time.Second
 
 // watchForLoss tells the log when hosts hold volumes that the database knows nothing of, as after the loss of a database or the
 // restore of an old one, each time when there are others. Nothing is ever done about them.
-func (k *Controller) watchForLoss(ctx context.Context, every time.Duration) {
-	tick := time.NewTicker(every)
+func (k *Controller) watchForLoss(ctx context.Context) {
+	tick := time.NewTicker(k.alarmEvery)
 	defer tick.Stop()
 	told := ""
 	for {

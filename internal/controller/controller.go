@@ -59,6 +59,7 @@ type Config struct {
 	Heartbeat     time.Duration // of agents; 0: the default
 	OfflineAfter  time.Duration // of silence; 0: the default
 	Patience      time.Duration // how long a call waits for hosts; 0: the default
+	AlarmEvery    time.Duration // how often volumes are looked for that nothing knows; 0: 10 s
 	WithoutLoops  bool          // the leader's loops do not run: a test runs them
 }
 
@@ -78,6 +79,7 @@ type Controller struct {
 	log           *slog.Logger
 	connectionAge time.Duration
 	backups       Backups
+	alarmEvery    time.Duration
 	strangers     sync.Map // names of nodes that the database does not know, of which the log was told
 }
 
@@ -109,7 +111,9 @@ func New(ctx context.Context, c Config) (*Controller, error) {
 	if err := schema.Bootstrap(ctx, st, uuid.NewString()); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the database: %w", err), st.Close())
 	}
-	k := &Controller{Store: st, Observed: observed.New(time.Now), log: c.Log, connectionAge: cmp.Or(c.ConnectionAge, time.Hour), backups: c.Backups}
+	k := &Controller{
+		Store: st, Observed: observed.New(time.Now), log: c.Log, connectionAge: cmp.Or(c.ConnectionAge, time.Hour), backups: c.Backups, alarmEvery: cmp.Or(c.AlarmEvery, alarmEvery),
+	}
 	sessions := dispatch.Config{
 		Store: st, Observed: k.Observed, Destroyed: k.destroyed, SnapshotsDestroyed: k.snapshotsDestroyed, Heartbeat: c.Heartbeat, OfflineAfter: c.OfflineAfter, Log: c.Log,
 	}
@@ -229,7 +233,7 @@ func (k *Controller) lead(ctx context.Context, agents net.Listener) error {
 		func() error { return k.converge(ctx) },
 		func() error { return k.serveAgents(ctx, agents) },
 	}
-	parts = append(parts, func() error { k.watchForLoss(ctx, alarmEvery); return nil })
+	parts = append(parts, func() error { k.watchForLoss(ctx); return nil })
 	if k.backups != nil {
 		parts = append(parts, func() error { k.backups.Run(ctx); return nil })
 	}
