@@ -65,12 +65,17 @@ func start(t *testing.T) *system {
 	}
 	s := &system{t: t, dir: t.TempDir(), api: free(t), agents: free(t), procs: map[string]*process{}}
 	t.Cleanup(s.stop)
+	s.controller()
+	return s
+}
+
+func (s *system) controller() {
+	s.t.Helper()
 	s.run("controller", "controller", "--data", filepath.Join(s.dir, "controller"), "--listen", s.api, "--agent-listen", s.agents)
 	s.until("the controller to be healthy", func() bool {
 		a := s.call("GET", "/health", "")
 		return a.status == http.StatusOK
 	})
-	return s
 }
 
 func free(t *testing.T) string {

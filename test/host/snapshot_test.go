@@ -226,53 +226,106 @@ func TestManySnapshotsAreDeletedAtOnce(t *testing.T) {
 	s.gone("vol")
 }
 
-// TestAnAgentKilledWhileItCopiesLeavesNoHalfCopy kills the agent in the middle of what it does for snapshots and clones, on a filesystem that has to copy. What comes of each is
-// whole or gone, and the host has no leftovers.
-func TestAnAgentKilledWhileItCopiesLeavesNoHalfCopy(t *testing.T) {
-	s, dir := serving(t, "ext4", "4G", plain)
-	s.must("POST", "/v1/resource-groups/group/spawn", spawn("vol", 512<<10))
-	want := s.fill(s.device("vol", "n1"), 1, 400)
-	copying := func() bool {
-		return slices.ContainsFunc(files(t, dir), func(name string) bool { return strings.HasSuffix(name, ".copy") })
+// TestWhoIsKilledWhileItIsCopiedLeavesNoHalfCopy kills the agent, or the controller, in the middle of what is done for snapshots, clones and roll-backs, on a filesystem that has to
+// copy. What comes of each is whole or gone, and the host has no leftovers.
+func TestWhoIsKilledWhileItIsCopiedLeavesNoHalfCopy(t *testing.T) {
+	for _, victim := range []string{"n1", "controller"} {
+		t.Run(victim, func(t *testing.T) {
+			s, dir := serving(t, "ext4", "4G", plain)
+			s.must("POST", "/v1/resource-groups/group/spawn", spawn("vol", 512<<10))
+			k := killing{system: s, dir: dir, victim: victim, content: s.fill(s.device("vol", "n1"), 1, 400)}
+			k.snapshot()
+			k.clone()
+			k.rollBack()
+			s.must("DELETE", snapshots+"/s2", "")
+			s.must("DELETE", "/v1/resource-definitions/vol", "")
+			s.gone("vol")
+			s.until("the pool to be empty", func() bool { return slices.Equal(files(t, dir), []string{".holdfast-pool"}) })
+		})
 	}
-	killed := func(what, path, body string) answer {
-		t.Helper()
-		answers := make(chan answer, 1)
-		go func() { answers <- s.call("POST", path, body) }()
-		s.until(what+" to be under way", copying)
-		s.end("n1", syscall.SIGKILL)
-		a := <-answers
-		s.agent("n1")
-		return a
-	}
+}
 
-	a := killed("the snapshot", snapshots, `{"name":"s1"}`)
-	t.Logf("the snapshot was answered with %d %.300s", a.status, a.text)
-	s.until("no copy to be left", func() bool { return !copying() })
-	s.until("the snapshot to be gone", func() bool {
-		s.call("DELETE", snapshots+"/s1", "")
-		return s.call("GET", snapshots+"/s1", "").status == 404
+type killing struct {
+	*system
+
+	dir     string
+	victim  string
+	content [32]byte // of the volume
+}
+
+func (k killing) copying() bool {
+	return slices.ContainsFunc(files(k.t, k.dir), func(name string) bool { return strings.HasSuffix(name, ".copy") })
+}
+
+// during makes a call, kills the victim while the host copies, and starts it again.
+func (k killing) during(what, path, body string) {
+	k.t.Helper()
+	answers := make(chan answer, 1)
+	go func() { answers <- k.call("POST", path, body) }()
+	k.until(what+" to be under way", k.copying)
+	k.end(k.victim, syscall.SIGKILL)
+	a := <-answers
+	k.t.Logf("%s was answered with %d %.300s", what, a.status, a.text)
+	if k.victim != "controller" {
+		k.agent(k.victim)
+		return
+	}
+	k.controller()
+	k.until("the node to be back", func() bool { return strings.Contains(k.call("GET", "/v1/nodes/n1", "").text, `"ONLINE"`) })
+}
+
+func (k killing) snapshot() {
+	k.t.Helper()
+	k.during("the snapshot", snapshots, `{"name":"s1"}`)
+	k.until("no copy to be left", func() bool { return !k.copying() })
+	k.until("the snapshot to be gone", func() bool {
+		k.call("DELETE", snapshots+"/s1", "")
+		return k.call("GET", snapshots+"/s1", "").status == 404
 	})
-	s.until("its files to be gone", func() bool { return len(files(t, dir)) == 2 })
+	k.until("its files to be gone", func() bool { return len(files(k.t, k.dir)) == 2 })
+}
 
-	s.must("POST", snapshots, `{"name":"s2"}`)
-	a = killed("the clone", "/v1/resource-definitions/vol/clone", `{"name":"web"}`)
-	t.Logf("the clone was answered with %d %.300s", a.status, a.text)
-	s.until("the clone to end", func() bool {
-		state := s.cloneState("vol", "web")
+func (k killing) clone() {
+	k.t.Helper()
+	k.must("POST", snapshots, `{"name":"s2"}`)
+	k.during("the clone", "/v1/resource-definitions/vol/clone", `{"name":"web"}`)
+	ended := func() bool {
+		state := k.cloneState("vol", "web")
 		return state == "COMPLETE" || state == "FAILED"
-	})
-	if state := s.cloneState("vol", "web"); state == "COMPLETE" {
-		if s.checksum(s.device("web", "n1")) != want {
-			t.Error("the clone has another content")
-		}
 	}
-	s.must("DELETE", "/v1/resource-definitions/web", "")
-	s.gone("web")
-	s.must("DELETE", snapshots+"/s2", "")
-	s.must("DELETE", "/v1/resource-definitions/vol", "")
-	s.gone("vol")
-	s.until("the pool to be empty", func() bool { return slices.Equal(files(t, dir), []string{".holdfast-pool"}) })
+	if k.call("GET", "/v1/resource-definitions/web", "").status == 404 {
+		return // It had not been acknowledged.
+	}
+	k.until("the clone to end", ended)
+	if k.cloneState("vol", "web") == "COMPLETE" && k.checksum(k.device("web", "n1")) != k.content {
+		k.t.Error("the clone has another content")
+	}
+	k.must("DELETE", "/v1/resource-definitions/web", "")
+	k.gone("web")
+}
+
+// rollBack begins with another content than that of the snapshot.
+func (k killing) rollBack() {
+	k.t.Helper()
+	k.until("the copies to end", func() bool { return !k.copying() })
+	other := k.fill(k.device("vol", "n1"), 2, 400)
+	k.during("the roll-back", "/v1/resource-definitions/vol/snapshot-rollback/s2", "{}")
+	k.until("no copy to be left", func() bool { return !k.copying() })
+	var is [32]byte
+	k.until("the volume to be back", func() bool {
+		text := k.call("GET", "/v1/resource-definitions/vol/resources/n1/volumes/0", "").text
+		var v struct {
+			Path string `json:"device_path"`
+		}
+		if json.Unmarshal([]byte(text), &v) != nil || v.Path == "" {
+			return false
+		}
+		is = k.checksum(v.Path)
+		return true
+	})
+	if is != k.content && is != other {
+		k.t.Error("the volume has neither what it had nor what the snapshot has")
+	}
 }
 
 // TestSnapshotsOfOneRequestAreOfOneMoment has a program that writes the same number to two volumes in turn. At no moment do they differ by more than one, and so at the moment of
