@@ -4,6 +4,7 @@
 package lvm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,14 +24,17 @@ const (
 	// maxCommands is how many programs of LVM run at once, whatever number of volumes is worked on: each one reads all metadata, and those that
 	// change a group wait for each other anyway.
 	maxCommands = 4
-	// limit is how long one of them may take. One that takes longer waits for a lock or for a device.
-	limit = 40 * time.Second
+	// defaultLimit is how long one of them may take. One that takes longer waits for a lock or for a device.
+	defaultLimit = 40 * time.Second
 	// lockFolder is where LVM locks groups.
 	lockFolder = "/run/lock/lvm"
 )
 
 // Host runs the programs of LVM for all pools of a host. There is one for each host, so that its limits hold.
 type Host struct {
+	// Limit is how long one program may take. Zero: 40 seconds. It must not change after the first call.
+	Limit time.Duration
+
 	runner command.Runner
 	slots  chan struct{}
 
@@ -99,6 +103,7 @@ func (h *Host) run(ctx context.Context, name, program string, args ...string) (c
 		return command.Result{}, ctx.Err()
 	}
 	defer func() { <-h.slots }()
+	limit := cmp.Or(h.Limit, defaultLimit)
 	c := command.Command{Program: program, Args: args, Limit: limit, Env: []string{"LVM_SUPPRESS_FD_WARNINGS=1"}}
 	if program != "dmsetup" {
 		filter, err := h.devices(ctx)
@@ -148,7 +153,7 @@ func (h *Host) devices(ctx context.Context) (string, error) {
 	if known != "" {
 		return known, nil
 	}
-	res, err := h.runner.Run(ctx, command.Command{Program: "lvmconfig", Args: []string{"--type", "full", "devices/global_filter"}, Limit: limit})
+	res, err := h.runner.Run(ctx, command.Command{Program: "lvmconfig", Args: []string{"--type", "full", "devices/global_filter"}, Limit: cmp.Or(h.Limit, defaultLimit)})
 	if err != nil {
 		return "", fmt.Errorf("ask for the configuration of LVM: %w", err)
 	}

@@ -99,7 +99,12 @@ func tools(t *testing.T) command.Runner {
 // open returns a driver as an agent that has just started has it.
 func open(t *testing.T, c lvm.Config) pool.Driver {
 	t.Helper()
-	c.Host = lvm.NewHost(tools(t))
+	return openWith(t, c, tools(t))
+}
+
+func openWith(t *testing.T, c lvm.Config, runner command.Runner) pool.Driver {
+	t.Helper()
+	c.Host = lvm.NewHost(runner)
 	if c.ThinPool != "" {
 		d, err := lvm.NewThin(c)
 		must(t, err)

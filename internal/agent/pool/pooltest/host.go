@@ -35,10 +35,10 @@ func NeedHost(tb testing.TB, programs ...string) {
 	}
 }
 
-// Run runs a program on the host and fails the test when it fails.
+// Run runs a program on the host and fails the test when it fails. It may be called while the test is cleaned up.
 func Run(tb testing.TB, program string, args ...string) string {
 	tb.Helper()
-	res, err := (&command.Exec{}).Run(tb.Context(), command.Command{Program: program, Args: args})
+	res, err := (&command.Exec{}).Run(context.WithoutCancel(tb.Context()), command.Command{Program: program, Args: args})
 	if err != nil {
 		tb.Fatal(err)
 	}
