@@ -109,9 +109,8 @@ func (v *Inventory) ModifyNode(ctx context.Context, name string, c NodeChange) (
 			return err
 		}
 		if typ != "" {
-			if !typ.RunsAgent() && schema.ResourcesByNode.Has(tx, n.Name.Key()) {
-				return errs.New(errs.HasChildren, errs.Node, "node %s cannot become a node of the type %s", n.Name, typ).
-					Because("replicas lie on it, and no agent is expected on such a node").Fix("move them away first: node evacuate %s", n.Name)
+			if err := becomes(tx, n, typ); err != nil {
+				return err
 			}
 			n.Type = typ
 		}
@@ -120,6 +119,24 @@ func (v *Inventory) ModifyNode(ctx context.Context, name string, c NodeChange) (
 		return schema.Nodes.Update(tx, n)
 	})
 	return notices, err
+}
+
+// becomes refuses a node that holds something as one that runs no agent.
+func becomes(tx *store.Tx, n schema.Node, typ model.NodeType) error {
+	if typ.RunsAgent() {
+		return nil
+	}
+	refused := errs.New(errs.HasChildren, errs.Node, "node %s cannot become a node of the type %s", n.Name, typ)
+	if schema.ResourcesByNode.Has(tx, n.Name.Key()) {
+		return refused.Because("replicas lie on it, and no agent is expected on such a node").Fix("move them away first: node evacuate %s", n.Name)
+	}
+	for p := range schema.PoolsOf(tx, n.Name.Key()) {
+		if p.Provider != model.Diskless {
+			return refused.Because("it has the storage pool %s, and no agent is expected on such a node", p.Name).
+				Fix("delete its pools first: storage-pool delete %s %s", n.Name, p.Name)
+		}
+	}
+	return nil
 }
 
 // DeleteNode forgets a node without replicas and snapshots, with its interfaces, its

@@ -100,13 +100,15 @@ func TestANodeThatReplicasLieOnIsNotDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	_, err = c.Inventory.ModifyNode(t.Context(), "n1", inventory.NodeChange{Type: new("Controller")})
+	refused(t, err, errs.HasChildren, errs.NoAttr, "node n1 cannot become a node of the type Controller: it has the storage pool data")
+	if err := c.Inventory.DeletePool(t.Context(), "n1", "data"); err != nil {
+		t.Fatal(err)
+	}
 	for _, typ := range []string{"Auxiliary", "Satellite"} {
 		if _, err := c.Inventory.ModifyNode(t.Context(), "n1", inventory.NodeChange{Type: &typ}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := c.Inventory.DeletePool(t.Context(), "n1", "data"); err != nil {
-		t.Fatal(err)
 	}
 	err = c.Inventory.DeletePool(t.Context(), "n1", string(schema.DisklessPool))
 	refused(t, err, errs.Protected, errs.NoAttr, "every node has this pool")
@@ -114,6 +116,39 @@ func TestANodeThatReplicasLieOnIsNotDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(t, c.Inventory.DeleteNode(t.Context(), "n1"), errs.NotFound, errs.NoAttr, "node n1 does not exist")
+}
+
+func TestANodeThatRunsNoAgentTakesNothing(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{Nodes: 1})
+	t.Cleanup(c.Check)
+	for _, typ := range []string{"Controller", "AUXILIARY"} {
+		name := strings.ToLower(typ)
+		_, err := c.Inventory.CreateNode(t.Context(), inventory.NewNode{
+			Name: name, Type: typ, Interfaces: []inventory.NewInterface{{Name: "default", Address: "10.0.0.1"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Inventory.CreatePool(t.Context(), name, inventory.NewPool{Name: "data", Provider: "FILE"})
+		refused(t, err, errs.Invalid, errs.NodeType, "node "+name+" takes no storage pools: its type is "+strings.ToUpper(name[:1])+name[1:])
+		_, err = c.Inventory.CreatePool(t.Context(), name, inventory.NewPool{Name: "none", Provider: "DISKLESS"})
+		refused(t, err, errs.Invalid, errs.NodeType, "no agent is expected")
+	}
+	if _, err := c.Resources.Spawn(t.Context(), "DfltRscGrp", resources.NewSpawn{
+		Name: "vol", Sizes: []int64{mib}, Filter: model.Filter{PlaceCount: new(int32(1)), DisklessOnRemaining: new(true)},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for r := range schema.Resources.All(c.Store.Snapshot()) {
+		if r.Node != "n1" {
+			t.Errorf("a replica was put on node %s", r.Node)
+		}
+	}
+	if _, err := c.Inventory.ModifyNode(t.Context(), "controller", inventory.NodeChange{Type: new("Combined")}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.Inventory.CreatePool(t.Context(), "controller", inventory.NewPool{Name: "data", Provider: "FILE"})
+	refused(t, err, errs.NotConnected, errs.NoAttr, "node controller is not connected")
 }
 
 func TestExactlyOneInterfaceOfANodeIsActive(t *testing.T) {

@@ -36,6 +36,9 @@ func (v *Inventory) CreatePool(ctx context.Context, node string, n NewPool) (sch
 	if err != nil {
 		return pool, err
 	}
+	if err := runsAgent(row); err != nil {
+		return pool, err
+	}
 	// Asked first: an existing pool is refused as such, and not for what its backend says to
 	// a second one. The commit below is what counts.
 	id := model.PoolID{Node: pool.Node, Pool: pool.Name.Key()}
@@ -48,6 +51,11 @@ func (v *Inventory) CreatePool(ctx context.Context, node string, n NewPool) (sch
 		}
 	}
 	if _, err = schema.Update(ctx, v.Store, func(tx *store.Tx) error {
+		if n, ok := schema.Nodes.Get(tx, pool.Node); ok { // The store refuses one that is not there.
+			if err := runsAgent(n); err != nil {
+				return err
+			}
+		}
 		return schema.Pools.Insert(tx, pool)
 	}); err != nil {
 		return pool, err
@@ -56,6 +64,16 @@ func (v *Inventory) CreatePool(ctx context.Context, node string, n NewPool) (sch
 		v.awaitSpace(ctx, id)
 	}
 	return pool, nil
+}
+
+// runsAgent refuses a node on which nobody would serve a pool.
+func runsAgent(n schema.Node) error {
+	if n.Type.RunsAgent() {
+		return nil
+	}
+	return errs.New(errs.Invalid, errs.Node, "node %s takes no storage pools", n.Name).About(errs.NodeType).
+		Because("its type is %s, and no agent is expected on such a node", n.Type).
+		Fix("change its type first: node modify --node-type %s %s", model.CombinedNode, n.Name)
 }
 
 // awaitSpace waits until the room of a new pool is known, so that who has created it can

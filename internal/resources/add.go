@@ -51,6 +51,10 @@ func (s *Resources) add(tx *store.Tx, d schema.Definition, r replica) error {
 // accepting refuses a node that takes nothing new.
 func accepting(tx *store.Tx, d schema.Definition, node model.NodeKey) error {
 	n, ok := schema.Nodes.Get(tx, node)
+	if ok && !n.Type.RunsAgent() {
+		return errs.New(errs.Invalid, errs.Node, "node %s takes no replica of %s", n.Name, d.Name).About(errs.NodeType).
+			Because("its type is %s, and no agent is expected on such a node", n.Type).Fix("use another node")
+	}
 	if !ok || !n.Leaving() {
 		return nil // the store refuses one that is not there
 	}
