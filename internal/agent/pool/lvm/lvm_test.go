@@ -36,18 +36,15 @@ func disk(tb testing.TB, number string) string {
 // group makes a volume group for a test.
 func group(tb testing.TB, name, extent string, numbers ...string) {
 	tb.Helper()
-	args := []string{"--yes", "--physicalextentsize", extent, name}
+	var disks []string
 	for _, number := range numbers {
-		dev := disk(tb, number)
-		pooltest.Run(tb, "pvcreate", "--yes", "-ff", dev)
-		args = append(args, dev)
+		disks = append(disks, disk(tb, number))
 	}
-	pooltest.Run(tb, "vgcreate", args...)
+	pooltest.Run(tb, "pvcreate", append([]string{"--yes", "-ff"}, disks...)...)
+	pooltest.Run(tb, "vgcreate", append([]string{"--yes", "--physicalextentsize", extent, name}, disks...)...)
 	tb.Cleanup(func() {
 		pooltest.Run(tb, "vgremove", "--yes", "-ff", name)
-		for _, number := range numbers {
-			pooltest.Run(tb, "pvremove", "--yes", "-ff", disk(tb, number))
-		}
+		pooltest.Run(tb, "pvremove", append([]string{"--yes", "-ff"}, disks...)...)
 	})
 }
 

@@ -167,7 +167,7 @@ func testSnapshotMoment(t *testing.T, u *subject) {
 func testSnapshotOrder(t *testing.T, u *subject) {
 	d := u.snapshotter(t)
 	n := u.few(30)
-	kept := n / 2
+	kept := n - 1
 	u.create(t, db(0), MiB)
 	u.open(t, db(0))
 	u.finish(t, db(0))
