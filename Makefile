@@ -9,8 +9,9 @@ COMMIT      := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 BUILT       := $(shell date -u +%Y-%m-%dT%H:%M:%SZ)
 LDFLAGS     := -s -w -X main.commit=$(COMMIT) -X main.built=$(BUILT)
 DATA        ?= /var/lib/holdfast
+ETCD        := ./internal/kv/etcdkv ./internal/leader ./internal/database ./internal/controller ./test/ha
 
-.PHONY: build up demo check test bench bench-scale lab lab-zfs lab-docs fuzz generate need-go need-tools clean
+.PHONY: build up demo demo-holds check test bench bench-scale lab lab-zfs lab-docs fuzz generate need-go need-tools need-etcd clean
 
 build: need-go ## the binary bin/holdfast, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/holdfast ./cmd/holdfast
@@ -21,12 +22,27 @@ up: build need-tools ## controller and agent in one process, below $(DATA)
 demo: build need-tools ## the main job on real devices, each command shown
 	test/demo/demo bin/holdfast
 
+demo-holds: build need-tools ## pools on mounts and their users, on real mounts
+	test/demo/holds bin/holdfast
+
 check: need-go $(LINT) ## format, lint, vet, build
 	$(GO) build ./...
 	$(LINT) run ./...
 
 test: need-go need-tools ## all tests
 	$(GO) test -race -shuffle=on ./...
+
+test-etcd: need-go need-tools need-etcd ## the tests that run a real etcd, which make test leaves out where there is none
+	HOLDFAST_ETCD=1 $(GO) test -race $(ETCD)
+
+soak: need-go need-tools need-etcd ## controllers through 200 kills, and through faults for 10 minutes, on both engines
+	HOLDFAST_ETCD=1 HOLDFAST_KILLS=200 HOLDFAST_SOAK=10m $(GO) test -timeout 60m -v ./test/ha
+
+demo-ha: build need-etcd ## three controllers on three members of etcd, and the leader is killed
+	test/demo/ha bin/holdfast
+
+bench-ha: need-go need-etcd ## spawns on etcd, and starts of large databases
+	HOLDFAST_ETCD=1 $(GO) test -run '^$$' -bench Spawns -benchtime 5000x ./test/ha && HOLDFAST_ETCD=1 $(GO) test -run "^$$" -bench ColdStart -benchtime 3x ./test/ha
 
 bench: build need-tools ## rates, latencies, memory, on this machine
 	bin/holdfast bench
@@ -55,6 +71,10 @@ need-go:
 # The race detector needs a C compiler; the file pools need the tools of their filesystems.
 need-tools:
 	@tools/need gcc=gcc mkfs.ext4=e2fsprogs mkfs.xfs=xfsprogs mkfs.btrfs=btrfs-progs mount=mount losetup=mount ip=iproute2
+
+# The tests start members of their own; the package's own service is of no use to them.
+need-etcd:
+	@tools/need etcd=etcd-server curl=curl
 
 $(LINT): Makefile
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)

@@ -15,7 +15,41 @@ import (
 
 // pools is the commands for pools on mounts, through the controller.
 func (a *app) pools() *cobra.Command {
-	return group("pool", nil, "Storage pools that lie on mounts", a.poolList(), a.poolInspect(), a.poolHold(), a.poolRelease())
+	return group("pool", nil, "Storage pools that lie on mounts", a.poolCreate(), a.poolList(), a.poolInspect(), a.poolHold(), a.poolRelease())
+}
+
+func (a *app) poolCreate() *cobra.Command {
+	var kind, options, residency, folder, shared string
+	var thick bool
+	cmd := &cobra.Command{
+		Use: "create NODE STORAGE_POOL SOURCE", Aliases: []string{"c"}, Args: exactly("NODE", "STORAGE_POOL", "SOURCE"),
+		Short: "Create a pool of files in a folder of what a node mounts",
+		Long: "Create a pool of files in a folder of what a node mounts. SOURCE is SERVER:/EXPORT, a block device, a folder, or, with\n" +
+			"--type existing, where an operator mounts something himself. The node mounts it, looks whether it works, and keeps it\n" +
+			"mounted while it is used, or always.",
+		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			create := client.StoragePoolCreate{StoragePoolName: args[1], ProviderKind: client.FileThin, SharedSpace: shared, Props: client.Properties{}}
+			if thick {
+				create.ProviderKind = client.File
+			}
+			for key, value := range map[string]string{
+				"Mount/Type": kind, "Mount/Source": args[2], "Mount/Options": options, "Mount/Residency": residency, "StorPoolName": folder,
+			} {
+				if value != "" {
+					create.Props["StorDriver/"+key] = value
+				}
+			}
+			return s.changed(s.CreateStoragePool(ctx, args[0], create))
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&kind, "type", "", "nfs, block, bind or existing (default nfs)")
+	f.StringVar(&options, "options", "", "options for mounting, as in fstab")
+	f.StringVar(&residency, "residency", "", "always or while-used (default while-used)")
+	f.StringVar(&folder, "folder", "", "folder in the source, / for its root (default: one of the pool's own)")
+	f.StringVar(&shared, "shared-space", "", "name of the space that the pools of several nodes on one source have together")
+	f.BoolVar(&thick, "thick", false, "reserve the room of volumes (FILE instead of FILE_THIN)")
+	return cmd
 }
 
 func (a *app) poolList() *cobra.Command {

@@ -39,7 +39,7 @@ type Config struct {
 	Argv   []string       // How a worker is started; see [worker.Config].
 	Log    *slog.Logger   // Nil: nothing is logged.
 
-	Linger   time.Duration // How long the agent goes on holding a pool that it has worked in. Default 15 s.
+	Linger   time.Duration // How long the agent goes on holding a pool that it has worked in. Default 5 s.
 	Remember time.Duration // How long what was seen of a pool counts while it is not mounted. Default 10 min.
 	Lease    time.Duration // A pool that is resident always is taken down when its space was not asked for for so long. Default 10 min.
 	Quick    time.Duration // For calls that only look, or change little. Default 30 s.
@@ -66,7 +66,7 @@ func New(ctx context.Context, c Config) (*Host, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	c.Linger = cmp.Or(c.Linger, 15*time.Second)
+	c.Linger = cmp.Or(c.Linger, 5*time.Second)
 	c.Remember = cmp.Or(c.Remember, 10*time.Minute)
 	c.Lease = cmp.Or(c.Lease, 10*time.Minute)
 	c.Quick = cmp.Or(c.Quick, 30*time.Second)
