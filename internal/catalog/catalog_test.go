@@ -322,3 +322,125 @@ func TestAKeyValueStoreLivesAsLongAsItsKeys(t *testing.T) {
 	_, err := s.ModifyInstance(t.Context(), "a/b", model.PropsChange{Set: map[string]string{"a": "1"}})
 	refused(t, err, errs.Invalid, errs.Name, "a/b")
 }
+
+// volumes adds volume definitions to a definition in one transaction.
+func (s *shelf) volumes(name string, list ...catalog.NewVolume) (made []schema.VolumeDefinition, err error) {
+	s.t.Helper()
+	_, err = schema.Update(s.t.Context(), s.Store, func(tx *store.Tx) error {
+		made = nil
+		d, err := schema.FindDefinition(tx, name)
+		if err != nil {
+			return err
+		}
+		for _, n := range list {
+			v, err := catalog.AddVolume(tx, &d, n)
+			if err != nil {
+				return err
+			}
+			made = append(made, v)
+		}
+		return nil
+	})
+	return made, err
+}
+
+func TestVolumesTakeTheLowestFreeNumber(t *testing.T) {
+	s := open(t)
+	if _, err := s.CreateDefinition(t.Context(), catalog.NewDefinition{Name: "vol"}); err != nil {
+		t.Fatal(err)
+	}
+	const mib = 1 << 20
+	made, err := s.volumes("VOL", catalog.NewVolume{Size: mib, Number: new(int32(1))}, catalog.NewVolume{Size: mib}, catalog.NewVolume{Size: mib, Flags: []string{"GROSS_SIZE"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var numbers []model.VolumeNumber
+	for _, v := range made {
+		numbers = append(numbers, v.Number)
+	}
+	if fmt.Sprint(numbers) != "[1 0 2]" || fmt.Sprint(made[2].Flags) != "[GROSS_SIZE]" {
+		t.Errorf("numbers %v, flags %v", numbers, made[2].Flags)
+	}
+	for name, x := range map[string]struct {
+		n    catalog.NewVolume
+		kind errs.Kind
+		attr errs.Attr
+	}{
+		"a number that is taken": {catalog.NewVolume{Size: mib, Number: new(int32(2))}, errs.Exists, errs.NoAttr},
+		"a negative number":      {catalog.NewVolume{Size: mib, Number: new(int32(-1))}, errs.Invalid, errs.VolumeNumber},
+		"no size":                {catalog.NewVolume{}, errs.Invalid, errs.VolumeSize},
+		"a negative size":        {catalog.NewVolume{Size: -1}, errs.Invalid, errs.VolumeSize},
+		"an unknown flag":        {catalog.NewVolume{Size: mib, Flags: []string{"FAST"}}, errs.Invalid, errs.Flag},
+	} {
+		_, err := s.volumes("vol", x.n)
+		if e := errs.As(err); e == nil || e.Kind != x.kind || e.Attr != x.attr {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var all []catalog.NewVolume
+	for range catalog.MaxVolumes - 3 {
+		all = append(all, catalog.NewVolume{Size: mib})
+	}
+	if _, err := s.volumes("vol", all...); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.volumes("vol", catalog.NewVolume{Size: mib})
+	if e := errs.As(err); e == nil || e.Kind != errs.Exhausted {
+		t.Errorf("one more than the most: %v", err)
+	}
+}
+
+func TestFlagsOfAVolumeAreEdited(t *testing.T) {
+	v := schema.VolumeDefinition{Flags: []string{"ENCRYPTED"}}
+	if err := catalog.ChangeFlags(&v, []string{"GROSS_SIZE", "-ENCRYPTED"}); err != nil || fmt.Sprint(v.Flags) != "[GROSS_SIZE]" {
+		t.Errorf("flags %v, %v", v.Flags, err)
+	}
+	if err := catalog.ChangeFlags(&v, []string{"-NOPE"}); !errs.Is(err, errs.Invalid) || fmt.Sprint(v.Flags) != "[GROSS_SIZE]" {
+		t.Errorf("flags %v, %v", v.Flags, err)
+	}
+}
+
+// A raised place count begins a job where there are replicas to go by, and only there.
+func TestARaisedPlaceCountBeginsAJobForWhatIsDeployed(t *testing.T) {
+	s := open(t)
+	s.group(catalog.NewGroup{Name: "grp", Filter: model.Filter{PlaceCount: new(int32(1))}})
+	if _, err := s.CreateDefinition(t.Context(), catalog.NewDefinition{Name: "vol", Group: "grp", Layers: []string{"DRBD", "STORAGE"}}); err != nil {
+		t.Fatal(err)
+	}
+	to := func(n int32) (jobs int) {
+		t.Helper()
+		if _, err := s.ModifyGroup(t.Context(), "GRP", catalog.GroupChange{Filter: &model.Filter{PlaceCount: &n}}); err != nil {
+			t.Fatal(err)
+		}
+		return schema.Jobs.Len(s.Store.Snapshot())
+	}
+	if n := to(2); n != 0 {
+		t.Errorf("%d jobs for a group without replicas", n)
+	}
+	_, err := schema.Update(t.Context(), s.Store, func(tx *store.Tx) error {
+		if err := schema.Nodes.Insert(tx, schema.Node{Name: "n1", Type: model.SatelliteNode}); err != nil {
+			return err
+		}
+		if err := schema.Pools.Insert(tx, schema.Pool{Node: "n1", Name: schema.DisklessPool, Provider: model.Diskless}); err != nil {
+			return err
+		}
+		return schema.Resources.Insert(tx, schema.Resource{
+			Definition: "vol", Node: "n1", Kind: schema.Diskful, NodeID: new(int32), Ports: []int32{7000},
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := to(1); n != 0 {
+		t.Errorf("%d jobs for a lowered count", n)
+	}
+	if n := to(3); n != 1 {
+		t.Errorf("%d jobs for a raised count", n)
+	}
+	if n := to(4); n != 1 {
+		t.Errorf("%d jobs for a count that was raised again", n)
+	}
+	if err := s.DeleteGroup(t.Context(), "grp"); !errs.Is(err, errs.HasChildren) {
+		t.Errorf("a group with definitions was deleted: %v", err)
+	}
+}
