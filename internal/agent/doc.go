@@ -21,7 +21,14 @@
 //   - The assigned set is kept on disk. After a restart the volumes in it that exist are served
 //     at once, with or without a controller; new ones are made and old ones are destroyed only
 //     after a controller confirmed the set.
-//   - A volume that was there once and is missing is an error. No empty one takes its place.
+//   - A volume that was there once and is missing is an error. No empty one takes its place. Nor
+//     is a snapshot that was complete once taken anew.
+//   - Snapshots are part of the assignment of their resource, with or without volumes. What is
+//     wanted of one fails alone, and its status says so.
+//   - Copies go on in the background, and the status tells how far they are. A restart begins
+//     them anew; what was half-made is seen by nobody.
+//   - Writers that a controller had held back go on when it says so, after the limit that it
+//     gave, and when the agent ends, whichever comes first.
 //   - One resource is never worked on twice at once. A change of its assignment is taken up at
 //     once, also when an older one waits for its next try.
 //   - Whatever fails is tried again for ever with back-off, and its status says what failed,

@@ -73,7 +73,7 @@ func kindReason(err error) agentpb.Failure_Reason {
 		return agentpb.Failure_NO_SPACE
 	case errs.Unsupported:
 		return agentpb.Failure_UNSUPPORTED
-	case errs.Invalid, errs.Exists:
+	case errs.Invalid, errs.Exists, errs.NotUpToDate:
 		return agentpb.Failure_INVALID
 	case errs.HostFailed, errs.NotFound:
 		if e.Object == errs.StoragePool {

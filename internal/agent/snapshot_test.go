@@ -76,6 +76,7 @@ func (b *bench) awaitSnapshot(resource string, state agentpb.SnapshotStatus_Stat
 
 func TestSnapshotIsTakenRestoredRolledBackAndDestroyed(t *testing.T) {
 	onHosts(t, func(t *testing.T, b *bench, start func(), put func(string, string), content func(string) string) {
+		t.Helper()
 		start()
 		s := b.accept()
 		m := full("1", resource("r1", "pool1", 1))
@@ -131,6 +132,7 @@ func TestSnapshotIsTakenRestoredRolledBackAndDestroyed(t *testing.T) {
 
 func TestLostSnapshotFailsAlone(t *testing.T) {
 	onHosts(t, func(t *testing.T, b *bench, start func(), _ func(string, string), _ func(string) string) {
+		t.Helper()
 		start()
 		s := b.accept()
 		m := full("1", snapshotted("r1", 1, "snap", taken))
@@ -149,6 +151,7 @@ func TestLostSnapshotFailsAlone(t *testing.T) {
 
 func TestResourceWithoutDevicesKeepsItsData(t *testing.T) {
 	onHosts(t, func(t *testing.T, b *bench, start func(), put func(string, string), content func(string) string) {
+		t.Helper()
 		start()
 		s := b.accept()
 		m := full("1", resource("r1", "pool1", 1))
@@ -249,6 +252,18 @@ func TestUnknownSnapshotIsReportedAndRemoved(t *testing.T) {
 		a := b.ask(s, removeUnknown("a", "r1_00000@snap", "r1_00000"))
 		if !slices.Equal(a.GetRemoved(), []string{"r1_00000@snap"}) || a.GetFailure() == nil || len(b.Snapshots()) != 0 {
 			t.Errorf("%v, %v", a, b.Snapshots())
+		}
+	})
+}
+
+func TestSnapshotsOfAPoolThatFailsAreNotGone(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.serve(snapshotted("r1", 1, "snap"))
+		b.awaitSnapshot("r1", agentpb.SnapshotStatus_COMPLETE)
+		b.FailPool("pool1", "input/output error")
+		st := b.awaitState("r1", agentpb.ResourceStatus_FAILED)
+		if len(st.GetSnapshots()) != 1 || st.GetSnapshots()[0].GetState() != agentpb.SnapshotStatus_COMPLETE {
+			t.Errorf("%v", st)
 		}
 	})
 }

@@ -231,11 +231,11 @@ func (h *Host) seenSnapshot(w agent.Want, s agent.SnapshotWant) *agentpb.Snapsho
 		for id, p := range h.parts(w, s) {
 			part := p.snapshots[id]
 			st.Volumes = append(st.Volumes, &agentpb.SnapshotVolumeStatus{Number: int32(id.Volume), Size: part.size, Allocated: new(part.allocated())})
-			if created := timestamppb.New(part.created); st.Created == nil || created.AsTime().After(st.Created.AsTime()) {
+			if created := timestamppb.New(part.created); st.GetCreated() == nil || created.AsTime().After(st.GetCreated().AsTime()) {
 				st.Created = created
 			}
 		}
-		slices.SortFunc(st.Volumes, func(a, b *agentpb.SnapshotVolumeStatus) int { return int(a.GetNumber() - b.GetNumber()) })
+		slices.SortFunc(st.GetVolumes(), func(a, b *agentpb.SnapshotVolumeStatus) int { return int(a.GetNumber() - b.GetNumber()) })
 	case s.Destroy:
 		st.State = agentpb.SnapshotStatus_DESTROYED
 	}

@@ -11,6 +11,11 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 )
 
+// CopyDevice replaces what copies devices, for pools whose devices are not real.
+func CopyDevice(f func(ctx context.Context, from, to pool.Device, progress pool.Progress) error) Option {
+	return func(s *storage) { s.copyDevice = f }
+}
+
 // SplitWords is tested by itself because it is a parser of what users type.
 func SplitWords(line string) ([]string, error) { return splitWords(line) }
 

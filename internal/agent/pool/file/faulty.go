@@ -29,7 +29,7 @@ func (p *Pool) faulty(r pool.Reason, detail string, err error) error {
 		e.Correction = "give each pool a directory of its own; when that pool is gone for good, remove the file .holdfast-pool from there"
 	case pool.LostIdentity:
 		e.Correction = "mount the file system that belongs there"
-	case pool.Unreadable:
+	case pool.Unreadable, pool.Incomplete:
 		e.Correction = "look into the kernel log for errors of the file system"
 	}
 	return e
