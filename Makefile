@@ -11,7 +11,7 @@ LDFLAGS     := -s -w -X main.commit=$(COMMIT) -X main.built=$(BUILT)
 DATA        ?= /var/lib/holdfast
 ETCD        := ./internal/kv/etcdkv ./internal/leader ./internal/database ./internal/controller ./test/ha
 
-.PHONY: build up demo demo-holds check test bench bench-scale lab lab-zfs lab-docs fuzz generate need-go need-tools need-etcd clean
+.PHONY: build up demo demo-holds demo-ha check test test-etcd soak bench bench-ha bench-scale lab lab-zfs lab-docs fuzz generate need-go need-tools need-etcd clean
 
 build: need-go ## the binary bin/holdfast, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/holdfast ./cmd/holdfast
@@ -42,7 +42,8 @@ demo-ha: build need-etcd ## three controllers on three members of etcd, and the 
 	test/demo/ha bin/holdfast
 
 bench-ha: need-go need-etcd ## spawns on etcd, and starts of large databases
-	HOLDFAST_ETCD=1 $(GO) test -run '^$$' -bench Spawns -benchtime 5000x ./test/ha && HOLDFAST_ETCD=1 $(GO) test -run "^$$" -bench ColdStart -benchtime 3x ./test/ha
+	HOLDFAST_ETCD=1 $(GO) test -run '^$$' -bench Spawns -benchtime 5000x ./test/ha
+	HOLDFAST_ETCD=1 $(GO) test -run '^$$' -bench ColdStart -benchtime 3x ./test/ha
 
 bench: build need-tools ## rates, latencies, memory, on this machine
 	bin/holdfast bench

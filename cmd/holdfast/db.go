@@ -28,6 +28,11 @@ type databaseTask struct {
 // readPatience is how long a process that has the database is waited for by commands that only read.
 const readPatience = 2 * time.Second
 
+// waiting bounds how long a process that has the database is waited for.
+func waiting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, fmt.Errorf("it was not given up in %s", d))
+}
+
 func databaseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "db", Aliases: []string{"database"}, Short: "Check, repair, back up, restore and move the controller's database",
@@ -71,7 +76,7 @@ func checkCommand() *cobra.Command {
 			if len(args) > 0 {
 				p = database.Place{File: args[0]}
 			}
-			ctx, cancel := context.WithTimeout(c.Context(), readPatience+etcdPatience(p))
+			ctx, cancel := waiting(c.Context(), readPatience+etcdPatience(p))
 			defer cancel()
 			r, err := database.CheckPlace(ctx, p)
 			if err != nil {
@@ -149,7 +154,7 @@ func repairCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(c.Context(), readPatience+etcdPatience(p))
+			ctx, cancel := waiting(c.Context(), readPatience+etcdPatience(p))
 			plan, err := database.PlanRepair(ctx, p)
 			cancel()
 			if err != nil {
@@ -204,7 +209,7 @@ func backupCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(c.Context(), readPatience)
+			ctx, cancel := waiting(c.Context(), readPatience)
 			e, err := p.Reader(ctx)
 			cancel()
 			var r database.Report
@@ -264,7 +269,7 @@ func exportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(c.Context(), readPatience)
+			ctx, cancel := waiting(c.Context(), readPatience)
 			e, err := p.Reader(ctx)
 			cancel()
 			if err != nil {

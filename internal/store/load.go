@@ -75,7 +75,7 @@ func arrange(collections []Registered) (*layout, error) {
 func (s *Store) load(ctx context.Context) (*state, error) {
 	waiting, cancel := ctx, func() {}
 	if s.settings.turn > 0 {
-		waiting, cancel = context.WithTimeout(ctx, s.settings.turn)
+		waiting, cancel = context.WithTimeoutCause(ctx, s.settings.turn, fmt.Errorf("it was not given up in %s", s.settings.turn))
 	}
 	term, err := s.engine.Own(waiting)
 	cancel()
