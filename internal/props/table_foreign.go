@@ -13,6 +13,7 @@ func foreignTable() []Info {
 		{Key: "BackupShipping/L2LSkipWaitForStart", Type: TrueFalse, Default: "false", Scopes: Controller | Node | definitions, Unused: true, Text: "Whether it does not wait."},
 		{Key: "BackupShipping/MaxConcurrentBackupsPerNode", Type: Integer, Default: "-1", Scopes: Controller | Node, Unused: true, Text: "How many backups a node makes at once."},
 		{Key: "BackupShipping/S3KeySuffix", Type: String, Scopes: Controller, Unused: true, Text: "What names of backups end in."},
+		{Key: "DrbdOptions/Disk/diskless", Type: YesNo, Default: "no", Scopes: Controller | Node | anyDefinition | Resource | Volume, Unused: true, Text: "Whether a replica is without a disk on purpose, which its flags say."},
 		{Key: "DrbdOptions/Proxy/memlimit", Type: Integer, Min: 16777216, Max: 1 << 62, Unit: "bytes", Default: "16777216", Scopes: Controller | definitions, Unused: true, Text: "The memory of a proxy."},
 		{Key: "DrbdOptions/Proxy/ping-timeout", Type: Integer, Min: 1, Max: 300, Unit: "1/10 seconds", Default: "200", Scopes: Controller | definitions, Unused: true, Text: "How long a proxy waits for an answer."},
 		{Key: "DrbdOptions/Proxy/rcvbuf-size", Type: Integer, Min: 0, Max: 10485760, Unit: "bytes", Default: "0", Scopes: Controller | definitions, Unused: true, Text: "The buffer of a proxy for receiving."},

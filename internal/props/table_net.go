@@ -45,7 +45,7 @@ func drbdNetTable() []Info {
 		{Key: "DrbdOptions/Net/transport", Type: String, Scopes: connection, Text: "The transport: tcp, rdma or lb-tcp."},
 		{Key: "DrbdOptions/Net/use-rle", Type: YesNo, Default: "yes", Scopes: connection, Text: "Whether bitmaps are sent packed."},
 		{Key: "DrbdOptions/Net/verify-alg", Type: String, Scopes: connection, Text: "The checksum that a verify compares."},
-		{Key: "DrbdOptions/PeerDevice/bitmap", Type: YesNo, Default: "yes", Scopes: connection, Text: "Whether a bitmap for the peer is kept."},
+		{Key: "DrbdOptions/PeerDevice/bitmap", Type: YesNo, Default: "yes", Scopes: connection | VolumeDefinition | VolumeGroup | Volume, Text: "Whether a bitmap for the peer is kept."},
 		{Key: "DrbdOptions/PeerDevice/c-delay-target", Type: Integer, Min: 1, Max: 100, Unit: "1/10 seconds", Default: "10", Scopes: connection, Text: "The delay that the speed of a resync is steered for."},
 		{Key: "DrbdOptions/PeerDevice/c-fill-target", Type: Integer, Min: 0, Max: 1048576, Unit: "sectors", Default: "100", Scopes: connection, Text: "How much resync data may be under way."},
 		{Key: "DrbdOptions/PeerDevice/c-max-rate", Type: Integer, Min: 0, Max: 4194304, Unit: "KiB/second", Default: "102400", Scopes: connection, Text: "The highest speed of a resync."},
