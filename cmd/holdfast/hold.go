@@ -18,8 +18,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/holdfast-storage/holdfast/internal/agent"
+	"github.com/holdfast-storage/holdfast/internal/agent/hold"
 	"github.com/holdfast-storage/holdfast/internal/agent/holding"
 	"github.com/holdfast-storage/holdfast/internal/agent/job"
+	"github.com/holdfast-storage/holdfast/internal/agent/libvirt"
 	"github.com/holdfast-storage/holdfast/internal/agent/local"
 	"github.com/holdfast-storage/holdfast/internal/agent/mount"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
@@ -60,7 +62,7 @@ type mounts struct {
 func openMounts(ctx context.Context, c config.Agent, runner command.Runner, log *slog.Logger) *mounts {
 	m := &mounts{log: log, stop: func() {}}
 	run := runFolder(c)
-	if m.Holding, m.why = holding.Open(ctx, holding.Config{Node: c.Node, State: c.State, Run: run, Runner: runner, Log: log}); m.why != nil {
+	if m.Holding, m.why = holding.Open(ctx, holding.Config{Node: c.Node, State: c.State, Run: run, Runner: runner, Log: log, Finders: []hold.Finder{&libvirt.Finder{}}}); m.why != nil {
 		log.Warn("pools on mounts do not work on this host", "error", m.why)
 		return m
 	}

@@ -199,12 +199,12 @@ func TestTheSameSourceUnderTwoNames(t *testing.T) {
 	if status, text := s.createPool("two", map[string]string{"Mount/Type": "bind", "Mount/Source": dir + "/"}); status != 201 {
 		t.Fatalf("a second pool on one source: %d %s", status, text)
 	}
-	s.volume("a", "one", 4)
-	s.volume("b", "two", 4)
+	s.volume("aa", "one", 4)
+	s.volume("bb", "two", 4)
 	if m := s.mounts(); len(m) != 1 {
 		t.Errorf("one source is mounted at %v", m)
 	}
-	s.must("DELETE", "/v1/resource-definitions/a", "")
+	s.must("DELETE", "/v1/resource-definitions/aa", "")
 	s.await("the pool of the first is free", func() bool { return len(s.holders("one")) == 0 })
 	if len(s.mounts()) != 1 {
 		t.Error("the mount was taken from under the second pool")
@@ -213,6 +213,6 @@ func TestTheSameSourceUnderTwoNames(t *testing.T) {
 	if status < 400 || !strings.Contains(text, "options conflict") {
 		t.Errorf("other options for a source in use: %d %s", status, text)
 	}
-	s.must("DELETE", "/v1/resource-definitions/b", "")
+	s.must("DELETE", "/v1/resource-definitions/bb", "")
 	s.await("nothing is mounted", func() bool { return len(s.mounts()) == 0 })
 }
