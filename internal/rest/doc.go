@@ -9,8 +9,9 @@
 //
 // # Reading
 //
-// A read takes the newest durable state from memory and never waits: not for a node, not for the disk. Lists are streamed
-// row by row. A list that names objects costs in proportion to what it names.
+// A read takes the newest durable state from memory and never waits: not for a node, not for the disk. The free devices of
+// hosts alone are asked for, since only the hosts know them. Lists are streamed row by row. A list that names objects costs in
+// proportion to what it names.
 //
 // # Changing
 //
