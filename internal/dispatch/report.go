@@ -204,12 +204,33 @@ func (s *Server) observe(x *session, said observed.Report, applied string) bool 
 		return false
 	}
 	s.cfg.Observed.Report(h.node, said)
+	s.forgetGone(h, said)
 	if !x.ready && strings.HasPrefix(applied, x.id+"/") {
 		x.ready = true
 		s.cfg.Observed.Ready(h.node)
 		s.cfg.Log.Info("node online", "node", h.node)
 	}
 	return true
+}
+
+// forgetGone drops what was said of rows that went while the report was read. Whoever removed them
+// may have dropped their statuses before. The caller holds h.mu.
+func (s *Server) forgetGone(h *host, said observed.Report) {
+	view := s.cfg.Store.Snapshot()
+	for k, st := range said.Resources {
+		id := model.ResourceID{Definition: k, Node: h.node}
+		if _, is := schema.Resources.Get(view, id); !is && h.confirmed[k] == 0 {
+			s.cfg.Observed.Forget(id, st.Generation+1)
+		}
+	}
+	for k, list := range said.Snapshots {
+		for name := range list {
+			id := model.SnapshotReplicaID{Definition: k, Snapshot: name, Node: h.node}
+			if _, is := schema.SnapshotReplicas.Get(view, id); !is {
+				s.cfg.Observed.ForgetSnapshot(id)
+			}
+		}
+	}
 }
 
 // confirmSnapshots makes durable that snapshots are gone, before anyone sees it.
