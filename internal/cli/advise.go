@@ -51,6 +51,9 @@ func (a *app) advised(cmd *cobra.Command, find func(ctx context.Context, s *sess
 			named := func(name string) bool { return strings.EqualFold(name, x.Resource) }
 			return len(kinds) > 0 && !slices.Contains(kinds, x.kind) || len(resources) > 0 && !slices.ContainsFunc(resources, named)
 		})
+		for i := range kept {
+			kept[i].Fix = cmd.Root().Name() + " " + kept[i].Fix
+		}
 		if s.form != text {
 			body, err := wire.Encode(append([]advice{}, kept...))
 			if err != nil {
@@ -172,11 +175,11 @@ func inUse(r client.ResourceWithVolumes) bool {
 }
 
 func moreReplicas(name string, n int) string {
-	return fmt.Sprintf("holdfast rd ap --place-count %d %s", n, name)
+	return fmt.Sprintf("rd ap --place-count %d %s", n, name)
 }
 
 func tieBreaker(name string) string {
-	return "holdfast r mkavail NODE " + name
+	return "rd ap --drbd-diskless --place-count 1 " + name
 }
 
 // disklessInUse finds a replica that is used over the network on a node where the data could be.
@@ -190,7 +193,7 @@ func disklessInUse(name string, replicas []client.ResourceWithVolumes, filter *c
 		if !hasDisk(r) && inUse(r) && slices.ContainsFunc(pools, fits) {
 			return []advice{{
 				name, "Resource is diskless and in-use, but a matching storage pool exists.",
-				fmt.Sprintf("holdfast r mkavail --diskful %s %s", r.NodeName, name), "diskless-in-use",
+				fmt.Sprintf("r mkavail --diskful %s %s", r.NodeName, name), "diskless-in-use",
 			}}
 		}
 	}
@@ -224,7 +227,7 @@ func replicaCounts(name string, replicas []client.ResourceWithVolumes, filter *c
 		some := removable[:min(diskful-expected, len(removable))]
 		return []advice{{
 			name, fmt.Sprintf("Resource should only have %d replicas, but has %d.", expected, diskful),
-			fmt.Sprintf("holdfast r d %s %s", strings.Join(some, " "), name), "too-many-replicas",
+			fmt.Sprintf("r d %s %s", strings.Join(some, " "), name), "too-many-replicas",
 		}}
 	case expected == 2 && len(replicas) == 2 && len(nodes) > 2 && replicated(replicas):
 		return []advice{{name, "Resource has 2 replicas but no tie-breaker, could lead to split brain.", tieBreaker(name), "no-tiebreaker"}}

@@ -164,7 +164,7 @@ func TestChangesSendWhatLinstorSends(t *testing.T) {
 		{"rg adj", `POST ` + rg + `/adjustall {}`},
 		{"rg spawn g r1 1G 500M", `POST ` + rg + `/g/spawn {"resource_definition_name":"r1","volume_sizes":[1048576,512000],"select_filter":{},"partial":false,"definitions_only":false}`},
 		{"rg spawn-resources g r1 1 -p -d --place-count 3 -s ''", `POST ` + rg + `/g/spawn {"resource_definition_name":"r1","volume_sizes":[1048576],"select_filter":{"place_count":3,"storage_pool_list":[]},"partial":true,"definitions_only":true}`},
-		{"rg spawn g r1 1G --volume-passphrase secret --external-name 'a name'", `POST ` + rg + `/g/spawn {"resource_definition_name":"r1","resource_definition_external_name":"a name","volume_sizes":[1048576],"select_filter":{},"partial":false,"definitions_only":false,"volume_passphrases":["secret"]}`},
+		{"rg spawn g r1 1G --volume-passphrase secret --external-name 'a name'", `POST ` + rg + `/g/spawn {"resource_definition_external_name":"a name","volume_sizes":[1048576],"select_filter":{},"partial":false,"definitions_only":false,"volume_passphrases":["secret"]}`},
 
 		{"vg c g", `POST ` + rg + `/g/volume-groups {}`},
 		{"vg c g -n 0 --gross", `POST ` + rg + `/g/volume-groups {"volume_number":0,"flags":["GROSS_SIZE"]}`},

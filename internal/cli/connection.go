@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -60,10 +61,10 @@ func (a *app) resourceConnectionList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := newTable("Source", "Target", "Properties").named("Source", "Target")
+			t := newTable("Source", "Target", "Properties", "Port").named("Source", "Target")
 			shown.into(t)
 			for _, c := range all {
-				t.row(shown.values(c.Props, c.NodeA, c.NodeB, shortProps(c.Props))...)
+				t.row(shown.values(c.Props, c.NodeA, c.NodeB, shortProps(c.Props), portOf(c.Port))...)
 			}
 			return s.list(t)
 		}),
@@ -71,6 +72,13 @@ func (a *app) resourceConnectionList() *cobra.Command {
 	pastable(cmd)
 	shown.addTo(cmd.Flags(), "s")
 	return cmd
+}
+
+func portOf(port *int32) string {
+	if port == nil || *port == 0 {
+		return ""
+	}
+	return fmt.Sprint(*port)
 }
 
 // shortProps returns properties by the last parts of their keys, a line for each.

@@ -31,7 +31,11 @@ func (a *app) controllerVersion() *cobra.Command {
 			if s.form != text {
 				return s.writeJSON(s.last)
 			}
-			return s.write("controller " + printable(v.Version) + "; GIT-hash: " + printable(v.GitHash) + "; REST API " + printable(v.RestAPIVersion) + "\n")
+			said := "controller " + printable(v.Version) + "; GIT-hash: " + printable(v.GitHash)
+			if a.linstor {
+				return s.write("linstor " + said + "\n")
+			}
+			return s.write(said + "; REST API " + printable(v.RestAPIVersion) + "\n")
 		}),
 	}
 }

@@ -43,6 +43,9 @@ func (a *app) errorReportList() *cobra.Command {
 			if full {
 				titles = append(titles, "Location", "Version")
 			}
+			if s.form != text {
+				return s.writeJSON(s.last)
+			}
 			t := newTable(titles...)
 			for _, r := range all {
 				row := []any{reportID(r), a.when(&r.ErrorTime), reportSource(r), reportFault(r), reportOrigin(r), r.Version}

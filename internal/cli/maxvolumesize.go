@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -60,11 +61,14 @@ func (s *session) maxVolumeSizes(sizes client.MaxVolumeSizes) error {
 		provisioning := "Thick"
 		if c.AllThin {
 			provisioning = "Thin"
+			if ratio := sizes.DefaultMaxOversubscriptionRatio; ratio != nil {
+				provisioning = fmt.Sprintf("Thin, oversubscription ratio %.1f", *ratio)
+			}
 		}
 		t.row(c.StoragePool, c.MaxVolumeSize, provisioning, strings.Join(c.NodeNames, ", "))
 	}
 	if s.form == text {
 		return s.writeTable(t)
 	}
-	return s.writeJSON(s.last)
+	return s.listJSON(s.last)
 }

@@ -63,6 +63,12 @@ func (a *app) netInterfaceList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list NODE", Aliases: []string{"l"}, Short: "List the network interfaces of a node", Args: exactly("NODE"),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			if s.form == machine { // The linstor client prints the node.
+				if _, err := s.Nodes(ctx, client.NodeFilter{Nodes: args}); err != nil {
+					return err
+				}
+				return s.listJSON(s.last)
+			}
 			all, err := s.NetInterfaces(ctx, args[0])
 			if err != nil {
 				return err

@@ -126,19 +126,19 @@ func (a *app) nodeList() *cobra.Command {
 }
 
 func (a *app) nodeTable(all []client.Node, aux bool, shown *propColumns) *table {
-	titles := []string{"Node", "NodeType", "Addresses", "State"}
+	t := newTable("Node", "NodeType", "Addresses")
 	if aux {
-		titles = append(titles, "AuxProps")
+		t.add("AuxProps")
 	}
-	t := newTable(titles...)
+	t.add("State")
 	shown.into(t)
 	t.add("+Interfaces", "+UUID")
 	for _, n := range all {
-		row := []any{n.Name, string(n.Type), activeAddress(n), a.nodeState(n)}
+		row := []any{n.Name, string(n.Type), activeAddress(n)}
 		if aux {
 			row = append(row, auxProps(n.Props))
 		}
-		t.row(append(shown.values(n.Props, row...), interfaces(n), n.UUID)...)
+		t.row(append(shown.values(n.Props, append(row, a.nodeState(n))...), interfaces(n), n.UUID)...)
 	}
 	return t
 }
@@ -176,10 +176,10 @@ func (a *app) nodeInfo() *cobra.Command {
 			if s.form != text {
 				return s.listJSON(s.last)
 			}
-			if err := s.writeTable(providersTable(all)); err != nil {
+			if err := s.writeTable(a.providersTable(all)); err != nil {
 				return err
 			}
-			err = errors.Join(s.write("\n"), s.writeTable(layersTable(all)))
+			err = errors.Join(s.write("\n"), s.writeTable(a.layersTable(all)))
 			if full {
 				err = errors.Join(err, s.write("\n"), s.writeTable(unsupportedTable(all)))
 			}
@@ -206,22 +206,36 @@ func unsupportedTable(nodes []client.Node) *table {
 	return t
 }
 
-func providersTable(nodes []client.Node) *table {
+// providersTable has, as linstor, also the kinds that Holdfast does not know.
+func (a *app) providersTable(nodes []client.Node) *table {
 	t := newTable("Node", "Diskless", "LVM", "LVMThin", "ZFS/Thin", "File/Thin")
+	if a.linstor {
+		t.add("SPDK", "Remote SPDK", "Storage Spaces", "Storage Spaces/Thin")
+	}
 	for _, n := range nodes {
 		has := func(any ...client.ProviderKind) cell {
 			return support(slices.ContainsFunc(any, func(k client.ProviderKind) bool { return slices.Contains(n.StorageProviders, k) }))
 		}
-		t.row(n.Name, has(wire.Diskless), has(wire.LVM), has(wire.LVMThin), has(wire.ZFS, wire.ZFSThin), has(wire.File, wire.FileThin))
+		row := []any{n.Name, has(wire.Diskless), has(wire.LVM), has(wire.LVMThin), has(wire.ZFS, wire.ZFSThin), has(wire.File, wire.FileThin)}
+		row = append(row, support(false), support(false), support(false), support(false))
+		t.row(row[:len(t.columns)]...)
 	}
 	return t
 }
 
-func layersTable(nodes []client.Node) *table {
-	t := newTable("Node", "DRBD", "LUKS", "Storage")
+func (a *app) layersTable(nodes []client.Node) *table {
+	t := newTable("Node", "DRBD", "LUKS")
+	if a.linstor {
+		t.add("NVMe", "Cache", "BCache", "WriteCache")
+	}
+	t.add("Storage")
 	for _, n := range nodes {
 		has := func(l client.LayerType) cell { return support(slices.Contains(n.ResourceLayers, l)) }
-		t.row(n.Name, has(wire.LayerDRBD), has(wire.LayerLUKS), has(wire.LayerStorage))
+		row := []any{n.Name, has(wire.LayerDRBD), has(wire.LayerLUKS)}
+		if a.linstor {
+			row = append(row, support(false), support(false), support(false), support(false))
+		}
+		t.row(append(row, has(wire.LayerStorage))...)
 	}
 	return t
 }

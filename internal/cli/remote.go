@@ -31,7 +31,10 @@ func (a *app) remoteList() *cobra.Command {
 			for _, r := range all.EBSRemotes {
 				t.row(r.RemoteName, "EBS", r.AvailabilityZone)
 			}
-			return s.list(t)
+			if s.form != text {
+				return s.writeJSON(s.last)
+			}
+			return s.writeTable(t)
 		}),
 	}
 	pastable(cmd)

@@ -72,22 +72,25 @@ func (a *app) resourceDefinitionList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			titles := []string{"ResourceName", "ResourceGroup", "Layers", "State"}
+			t := newTable("ResourceName")
 			if external {
-				titles = append(titles, "ExternalName")
+				t.add("External")
 			}
-			t := newTable(titles...)
 			if ports {
 				t.add("Port")
 			}
+			t.add("ResourceGroup", "Layers", "State")
 			shown.into(t)
 			t.add("+UUID")
 			for _, d := range all {
-				row := []any{d.Name, d.ResourceGroupName, definitionLayers(d), definitionState(d), d.ExternalName}
-				row = row[:len(titles)]
+				row := []any{d.Name}
+				if external {
+					row = append(row, d.ExternalName)
+				}
 				if ports {
 					row = append(row, definitionPort(d))
 				}
+				row = append(row, d.ResourceGroupName, definitionLayers(d), definitionState(d))
 				t.row(append(shown.values(d.Props, row...), d.UUID)...)
 			}
 			return s.list(t)

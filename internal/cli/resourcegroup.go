@@ -121,7 +121,7 @@ func (a *app) resourceGroupList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				t.row(append(shown.values(g.Props, g.Name, filterText(g.SelectFilter), numbers, g.Description), g.UUID)...)
+				t.row(append(shown.values(g.Props, g.Name, filterText(g.SelectFilter, a.linstor), numbers, g.Description), g.UUID)...)
 			}
 			return s.list(t)
 		}),
@@ -146,8 +146,8 @@ func volumeNumbers(ctx context.Context, s *session, group string) (string, error
 	return strings.Join(numbers, ","), nil
 }
 
-// filterText returns what a filter says, a line for each thing.
-func filterText(f *client.AutoSelectFilter) string {
+// filterText returns what a filter says, a line for each thing. The linstor client shows most lists as Python writes them.
+func filterText(f *client.AutoSelectFilter, linstor bool) string {
 	if f == nil {
 		return ""
 	}
@@ -158,6 +158,16 @@ func filterText(f *client.AutoSelectFilter) string {
 		}
 	}
 	words := func(list []string) string { return strings.Join(list, ", ") }
+	comma := func(r rune) bool { return r == ',' }
+	listed := words
+	if linstor {
+		listed = func(list []string) string {
+			if len(list) == 0 {
+				return ""
+			}
+			return "['" + strings.Join(list, "', '") + "']"
+		}
+	}
 	if f.PlaceCount != nil && *f.PlaceCount > 0 {
 		add("PlaceCount", fmt.Sprint(*f.PlaceCount))
 	}
@@ -167,19 +177,19 @@ func filterText(f *client.AutoSelectFilter) string {
 	if f.DisklessOnRemaining != nil && *f.DisklessOnRemaining {
 		add("DisklessOnRemaining", "True")
 	}
-	add("NotPlaceWithRsc", words(f.NotPlaceWithRsc))
+	add("NotPlaceWithRsc", listed(f.NotPlaceWithRsc))
 	if f.NotPlaceWithRscRegex != nil {
 		add("NotPlaceWithRscRegex", *f.NotPlaceWithRscRegex)
 	}
-	add("ReplicasOnSame", words(f.ReplicasOnSame))
-	add("ReplicasOnDifferent", words(f.ReplicasOnDifferent))
+	add("ReplicasOnSame", listed(f.ReplicasOnSame))
+	add("ReplicasOnDifferent", listed(f.ReplicasOnDifferent))
 	var atMost []string
 	for _, key := range slices.Sorted(maps.Keys(f.XReplicasOnDifferent)) {
 		atMost = append(atMost, fmt.Sprintf("%s %d", key, f.XReplicasOnDifferent[key]))
 	}
 	add("XReplicasOnDifferent", words(atMost))
-	add("LayerStack", joined(f.LayerStack))
-	add("ProviderList", joined(f.ProviderList))
+	add("LayerStack", listed(strings.FieldsFunc(joined(f.LayerStack), comma)))
+	add("ProviderList", listed(strings.FieldsFunc(joined(f.ProviderList), comma)))
 	return strings.Join(lines, "\n")
 }
 

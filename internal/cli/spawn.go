@@ -42,6 +42,9 @@ func (a *app) spawn() *cobra.Command {
 				ResourceDefinitionName: args[1], ResourceDefinitionExternalName: externalName, VolumeSizes: sizes, SelectFilter: filter,
 				Partial: &partial, DefinitionsOnly: &definitionsOnly, PeerSlots: peerSlots.value,
 			}
+			if externalName != "" { // The controller derives the name.
+				spawn.ResourceDefinitionName = ""
+			}
 			for _, p := range passphrases {
 				spawn.VolumePassphrases = append(spawn.VolumePassphrases, client.Secret(p))
 			}

@@ -4,7 +4,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,7 +83,7 @@ func (a *app) storagePoolList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := s.list(poolTable(all, &shown)); err != nil || s.form != text {
+			if err := s.list(a.poolTable(all, &shown)); err != nil || s.form != text {
 				return err
 			}
 			var said []client.RcList
@@ -99,18 +101,21 @@ func (a *app) storagePoolList() *cobra.Command {
 	return cmd
 }
 
-func poolTable(pools []client.StoragePool, shown *propColumns) *table {
+func (a *app) poolTable(pools []client.StoragePool, shown *propColumns) *table {
 	t := newTable("StoragePool", "Node", "Driver", "PoolName", ">FreeCapacity", ">TotalCapacity", "CanSnapshots", "State", "SharedName").
 		named("Node", "StoragePool")
 	shown.into(t)
 	t.add("+UUID")
+	pools = slices.SortedStableFunc(slices.Values(pools), func(x, y client.StoragePool) int {
+		return cmp.Or(cmp.Compare(x.StoragePoolName, y.StoragePoolName), cmp.Compare(x.NodeName, y.NodeName))
+	})
 	for _, p := range pools {
 		can := "False"
 		if p.SupportsSnapshots {
 			can = "True"
 		}
 		shared := p.FreeSpaceMgrName
-		if strings.ContainsAny(shared, ";:") { // The name of a pool that is not shared.
+		if strings.ContainsAny(shared, ";:") && !a.linstor { // The name of a pool that is not shared.
 			shared = ""
 		}
 		t.row(append(shown.values(p.Props, p.StoragePoolName, p.NodeName, string(p.ProviderKind), backing(p), p.FreeCapacity, p.TotalCapacity,

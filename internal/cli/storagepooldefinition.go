@@ -76,7 +76,7 @@ func (a *app) spaceReporting() *cobra.Command {
 				return err
 			}
 			if s.form != text {
-				return s.writeJSON(s.last)
+				return s.listJSON(s.last)
 			}
 			return s.write(printableText(report))
 		}),
