@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -155,6 +156,9 @@ func (d *DRBD) state(ctx context.Context, resource string) (*kernel.Resource, er
 	if errors.As(err, &failed) && failed.Kind == command.Exited && failed.Code == exitNoSuch && strings.Contains(failed.Stderr, "No such resource") {
 		return nil, nil //nolint:nilnil // Both are part of the answer.
 	}
+	if failed != nil && strings.Contains(failed.Stderr, "unrecognized option") {
+		return nil, fmt.Errorf("%s: %w", what, errOld)
+	}
 	if err != nil {
 		return nil, kernelError(resource, what, err)
 	}
@@ -169,6 +173,9 @@ func (d *DRBD) state(ctx context.Context, resource string) (*kernel.Resource, er
 	}
 	return nil, nil //nolint:nilnil // As above.
 }
+
+// errOld says that the kernel's module is the one of Linux itself.
+var errOld = errors.New("the DRBD of this host's kernel is 8.4, and 9 is needed: install the module of LINBIT, drbd-dkms")
 
 // pending returns what drbdadm would do. Where nothing has changed since it would do nothing, it is not asked again: that costs a process for each resource.
 func (d *DRBD) pending(ctx context.Context, w *Want, h *Have, file string) ([]Command, error) {
@@ -222,10 +229,16 @@ func setUp(r *kernel.Resource) string {
 
 // observeVolumes looks at what only some volumes need.
 func (d *DRBD) observeVolumes(ctx context.Context, w *Want, h *Have) error {
-	h.Untouched = map[int]bool{}
+	h.Untouched, h.Empty = map[int]bool{}, map[int]bool{}
 	for _, v := range w.Volumes {
 		device, ok := h.State.Device(v.Number)
-		if !ok || v.Destroy || v.Disk == "" || device.Disk == kernel.Diskless {
+		if v.Destroy || v.Disk == "" {
+			continue
+		}
+		if !ok || device.Disk == kernel.Diskless {
+			if err := d.observeDetached(ctx, w, h, v); err != nil {
+				return err
+			}
 			continue
 		}
 		if v.Start != StartNone && device.Disk == kernel.Inconsistent {
@@ -237,6 +250,38 @@ func (d *DRBD) observeVolumes(ctx context.Context, w *Want, h *Have) error {
 		}
 	}
 	return nil
+}
+
+// observeDetached looks at the disk of a volume that is to be attached to a resource that someone uses.
+func (d *DRBD) observeDetached(ctx context.Context, w *Want, h *Have, v Volume) error {
+	attach := func(c Command) bool { return c.Verb == "attach" && c.number(0) == v.Minor }
+	if !used(h.State) || copied(h.State, v.Number) || !slices.ContainsFunc(h.Adjust, attach) {
+		return nil
+	}
+	what := fmt.Sprintf("look at the data generation of volume %d of resource %s", v.Number, w.Name)
+	generation, err := d.generation(ctx, w.Name, what, v)
+	if err != nil {
+		var e *KernelError
+		if errors.As(err, &e) {
+			return nil // Attaching it fails as well, and says why.
+		}
+		return err
+	}
+	h.Empty[v.Number] = generation == justCreated
+	return nil
+}
+
+// used tells whether any host that is connected is Primary.
+func used(s *kernel.Resource) bool {
+	return s.Role == kernel.Primary || slices.ContainsFunc(s.Connections, func(c kernel.Connection) bool { return c.Role == kernel.Primary })
+}
+
+// copied tells whether a peer that is connected has all data of a volume.
+func copied(s *kernel.Resource, volume int) bool {
+	return slices.ContainsFunc(s.Connections, func(c kernel.Connection) bool {
+		p, _ := c.PeerDevice(volume)
+		return c.State == kernel.Connected && p.Disk == kernel.UpToDate
+	})
 }
 
 // justCreated is the data generation of metadata that never had any content.

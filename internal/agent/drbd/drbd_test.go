@@ -121,20 +121,24 @@ func TestMetadataIsMadeOnUnusedDevicesAndProven(t *testing.T) {
 	n.Disk("/dev/mapper/new", 64*mib)
 	v := drbd.Volume{Minor: 1009, Disk: "/dev/mapper/new"}
 	n.Use("/dev/mapper/new", pool.Holder{Kind: pool.Mounted, Name: "/data"})
-	err := r.nodes["alpha"].CreateMetadata(t.Context(), "r9", v, room)
+	err := r.nodes["alpha"].CreateMetadata(t.Context(), "r9", v, drbd.Metadata{Peers: room})
 	if used := new(pool.InUseError); !errors.As(err, &used) || used.Holders[0].Name != "/data" {
 		t.Errorf("%v", err)
 	}
 	n.Free("/dev/mapper/new")
 	// drbdmeta asks a question that nobody answers, and ends with 0.
 	n.Answer("drbdmeta --force 1009 v09 /dev/mapper/new internal create-md 7", 1, "Operation canceled.\n", "", 0)
-	if err := r.nodes["alpha"].CreateMetadata(t.Context(), "r9", v, room); err == nil {
+	if err := r.nodes["alpha"].CreateMetadata(t.Context(), "r9", v, drbd.Metadata{Peers: room}); err == nil {
 		t.Error("metadata that was not made was believed")
 	}
-	if err := r.nodes["alpha"].CreateMetadata(t.Context(), "r9", v, 32); err == nil {
+	n.Answer("drbdmeta --force 1009 v09 /dev/mapper/new internal create-md 7", 1, "Found ext3 filesystem\nOperation refused.\n", "", 40)
+	if err := r.nodes["alpha"].CreateMetadata(t.Context(), "r9", v, drbd.Metadata{Peers: room}); !errors.As(err, new(*drbd.OccupiedError)) {
+		t.Errorf("%v", err)
+	}
+	if err := r.nodes["alpha"].CreateMetadata(t.Context(), "r9", v, drbd.Metadata{Peers: 32}); err == nil {
 		t.Error("room for 32 peers was made")
 	}
-	if err := r.nodes["alpha"].CreateMetadata(t.Context(), "r9", v, room); err != nil || n.Generation("/dev/mapper/new") == "" {
+	if err := r.nodes["alpha"].CreateMetadata(t.Context(), "r9", v, drbd.Metadata{Peers: room}); err != nil || n.Generation("/dev/mapper/new") == "" {
 		t.Errorf("%v", err)
 	}
 }
@@ -223,12 +227,64 @@ func (r *rig) secondVolume() {
 func TestVolumeIsAddedToARunningResource(t *testing.T) {
 	r := newRig(t)
 	r.up()
-	r.cluster.Node("alpha").Use(device, pool.Holder{Kind: pool.Mounted, Name: "/srv"})
 	r.secondVolume()
-	r.cluster.Node("alpha").Free(device)
 	for name := range r.ids {
 		if waits := r.waits(name); len(waits) > 0 || len(r.state(name).Devices) != 2 {
 			t.Errorf("%s: %v", name, waits)
+		}
+	}
+}
+
+// TestEmptyVolumeIsNotAddedToAResourceInUse: the kernel hangs in the attachment of the second of its disks.
+func TestEmptyVolumeIsNotAddedToAResourceInUse(t *testing.T) {
+	for _, user := range []string{"alpha", "bravo", "charlie"} {
+		r := newRig(t)
+		r.up()
+		r.cluster.Node(user).Use(device, pool.Holder{Kind: pool.Mounted, Name: "/srv"})
+		r.create("alpha", 1, second, 16*mib)
+		r.change("alpha", func(w *drbd.Want) {
+			w.Volumes = append(w.Volumes, drbd.Volume{Number: 1, Minor: 1001, Disk: second, Start: drbd.StartEqual})
+		})
+		r.cluster.Node("alpha").Calls()
+		if _, err := r.try("alpha"); !errors.As(err, new(*drbd.EmptyError)) {
+			t.Errorf("used on %s: %v", user, err)
+		}
+		if r.called("alpha", "drbdadm adjust") {
+			t.Errorf("used on %s: it was adjusted", user)
+		}
+		r.cluster.Node(user).Free(device)
+		r.apply("alpha")
+	}
+}
+
+func TestVolumeWithAGenerationIsUpToDateAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.up()
+	r.cluster.Node("alpha").Use(device, pool.Holder{Kind: pool.Mounted, Name: "/srv"})
+	v := drbd.Volume{Number: 1, Minor: 1001, Disk: second, Size: 16 * mib}
+	m := drbd.Metadata{Peers: room, Generation: "5A3C6E4F12345678"}
+	for _, name := range []string{"alpha", "bravo", "charlie"} {
+		if name != "charlie" {
+			r.cluster.Node(name).Disk(second, metadata.Backing(16*mib, room))
+			if err := r.nodes[name].CreateMetadata(t.Context(), "r0", v, m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.change(name, func(w *drbd.Want) {
+			own := v
+			if name == "charlie" {
+				own.Disk = ""
+			}
+			w.Volumes = append(w.Volumes, own)
+		})
+		r.apply(name)
+		if waits := r.waits(name); len(waits) > 0 {
+			t.Errorf("%s: %v", name, waits)
+		}
+	}
+	for _, bad := range []string{"0000000000000004", "0000000000000000", "5A3C6E4F12345679", "5a3c6e4f12345678", "5A3C", "x"} {
+		if err := r.nodes["alpha"].CreateMetadata(t.Context(), "r1", drbd.Volume{Minor: 3, Disk: "/dev/x"}, drbd.Metadata{Peers: room, Generation: bad}); err == nil {
+			t.Errorf("%s was taken", bad)
 		}
 	}
 }

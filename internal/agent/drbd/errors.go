@@ -24,9 +24,9 @@ const (
 
 // Exit codes of drbdsetup and drbdadm.
 const (
-	exitNoSuch  = 10 // No such resource, and all refusals.
-	exitRefused = 11 // A state change that was refused.
-	exitNoData  = 17
+	exitNoSuch   = 10 // No such resource, and all refusals.
+	exitRefused  = 11 // A state change that was refused.
+	exitOccupied = 40 // Of drbdmeta: the metadata would cut into a filesystem.
 )
 
 // KernelError says that DRBD did not do what it was asked for.
@@ -96,6 +96,26 @@ type MetadataError struct {
 
 func (e *MetadataError) Error() string {
 	return fmt.Sprintf("%s has no new metadata of DRBD although drbdmeta said so: its data generation is %q", e.Device, e.Found)
+}
+
+// EmptyError says that a volume without any content cannot be added while someone uses its resource: DRBD hangs in that. It can be when it was made with a
+// generation of data.
+type EmptyError struct {
+	Resource string
+	Volume   int
+}
+
+func (e *EmptyError) Error() string {
+	return fmt.Sprintf("volume %d of resource %s has no content yet and cannot be added while the resource is in use: end its uses for a moment", e.Volume, e.Resource)
+}
+
+// OccupiedError says that no metadata was made, because a filesystem lies where it would be.
+type OccupiedError struct {
+	Device string
+}
+
+func (e *OccupiedError) Error() string {
+	return fmt.Sprintf("a filesystem on %s reaches to where the metadata of DRBD would lie: the volume was made from one that was not replicated, or was not wiped when it was made", e.Device)
 }
 
 var code = regexp.MustCompile(`(?:Failure|State change failed): \((-?\d+)\) *(.*)`)

@@ -240,6 +240,7 @@ func TestStateThatCannotBeLearnedStopsEverything(t *testing.T) {
 		code     int
 	}{
 		"no module":     {"", "Could not connect to 'drbd' generic netlink family\n", 20},
+		"8.4":           {"", "drbdsetup: unrecognized option '--json'\n", 20},
 		"not JSON":      {"# No currently configured DRBD found.\n", "", 0},
 		"half of it":    {`[{"name":"r0"`, "", 0},
 		"without an id": {`[{"name":"r0","role":"Secondary"}]`, "", 0},

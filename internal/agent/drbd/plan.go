@@ -42,6 +42,11 @@ func (d *DRBD) Plan(w Want, h Have) ([]stack.Step, error) {
 		if err := review(&w, adjust); err != nil {
 			return nil, err
 		}
+		for _, v := range w.Volumes {
+			if h.Empty[v.Number] {
+				return nil, &EmptyError{Resource: w.Name, Volume: v.Number}
+			}
+		}
 		return []stack.Step{{
 			What: fmt.Sprintf("adjust resource %s: %s", w.Name, summary(adjust)),
 			Do:   func(ctx context.Context) error { return d.adjust(ctx, &w) },

@@ -41,15 +41,7 @@ func Waiting(w Want, h Have) []string {
 
 // readable tells whether all data of a volume can be reached from here.
 func readable(s *kernel.Resource, device kernel.Device) bool {
-	if device.Disk == kernel.UpToDate {
-		return true
-	}
-	for _, c := range s.Connections {
-		if p, ok := c.PeerDevice(device.Volume); ok && c.State == kernel.Connected && p.Disk == kernel.UpToDate {
-			return true
-		}
-	}
-	return false
+	return device.Disk == kernel.UpToDate || copied(s, device.Volume)
 }
 
 // Problems returns what an operator should know about a resource that runs, as people read it. They are shown, and never solved without being asked: a split brain

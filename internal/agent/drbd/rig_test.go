@@ -73,7 +73,7 @@ func (r *rig) create(name string, volume int, disk string, usable int64) {
 	r.t.Helper()
 	r.cluster.Node(name).Disk(disk, metadata.Backing(usable, room))
 	v := drbd.Volume{Number: volume, Minor: 1000 + volume, Disk: disk}
-	if err := r.nodes[name].CreateMetadata(r.t.Context(), "r0", v, room); err != nil {
+	if err := r.nodes[name].CreateMetadata(r.t.Context(), "r0", v, drbd.Metadata{Peers: room}); err != nil {
 		r.t.Fatal(err)
 	}
 }

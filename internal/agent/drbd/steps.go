@@ -161,11 +161,7 @@ func (d *DRBD) detach(ctx context.Context, w *Want, volume int) error {
 	if !ok || device.Disk == kernel.Diskless && device.Client {
 		return nil
 	}
-	copied := slices.ContainsFunc(s.Connections, func(c kernel.Connection) bool {
-		p, _ := c.PeerDevice(volume)
-		return c.State == kernel.Connected && p.Disk == kernel.UpToDate
-	})
-	if !copied && device.Disk != kernel.Diskless {
+	if !copied(s, volume) && device.Disk != kernel.Diskless {
 		return &LastCopyError{Resource: w.Name, Volume: volume}
 	}
 	what := fmt.Sprintf("detach volume %d of resource %s from its disk", volume, w.Name)

@@ -21,7 +21,7 @@ import (
 func program(t *testing.T, text string) *command.Exec {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "drbdsetup"), []byte("#!/bin/sh\n"+text), 0o700); err != nil { //nolint:gosec // It is run.
+	if err := os.WriteFile(filepath.Join(dir, "drbdsetup"), []byte("#!/bin/sh\n"+text), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return &command.Exec{Path: dir + ":/usr/bin:/bin"}

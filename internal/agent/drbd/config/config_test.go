@@ -45,7 +45,7 @@ func examples() map[string]*config.Resource {
 		},
 		"alone": {Name: "r0", Host: "alpha", Volumes: []config.Volume{{Minor: 1000, Disk: "/dev/zvol/tank/r0"}}},
 		"everything": {
-			Name: "db_1.a-b", Host: "alpha", NodeID: 5, Secret: `s+/= "quoted" \ #;{}`, Transport: "tcp",
+			Name: "db_1.a-b", Host: "alpha", NodeID: 5, Secret: `s+/= 'quoted' #;{}`, Transport: "tcp",
 			Options: config.Options{"auto-promote": "no", "quorum": "2"}, Handlers: config.Options{"quorum-lost": `/bin/sh -c "logger 'lost'"; true`},
 			Net: config.Options{"allow-two-primaries": "yes", "verify-alg": "crc32c", "ping-int": "5"}, Disk: config.Options{"on-io-error": "detach", "al-extents": "1237"},
 			PeerDevice: config.Options{"c-max-rate": "100M"},
@@ -120,6 +120,8 @@ func TestWhatDrbdadmLetsPassIsRefused(t *testing.T) {
 		"a path for two peers":             func(r *config.Resource) { r.Peers[0].Paths = r.Peers[1].Paths },
 		"a secret that is too long":        func(r *config.Resource) { r.Secret = strings.Repeat("x", 64) },
 		"a secret that ends the line":      func(r *config.Resource) { r.Secret = "a\nb" },
+		"a secret with a quote":            func(r *config.Resource) { r.Secret = `a"b` },
+		"a secret with a backslash":        func(r *config.Resource) { r.Secret = `a\b` },
 		"an option that ends its section":  func(r *config.Resource) { r.Options = config.Options{"quorum": "1;\n} x {"} },
 		"an option's name with a space":    func(r *config.Resource) { r.Net = config.Options{"a b": "1"} },
 		"a secret among the options":       func(r *config.Resource) { r.Net = config.Options{"shared-secret": "x"} },

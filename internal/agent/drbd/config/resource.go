@@ -113,8 +113,9 @@ func (r *Resource) checkNames() error {
 	if len(r.Secret) > maxSecret {
 		return fmt.Errorf("the shared secret has %d bytes, and DRBD takes at most %d", len(r.Secret), maxSecret)
 	}
-	if checkValue(r.Secret) != nil {
-		return errors.New("the shared secret has a character that it cannot have") // And not which.
+	// drbdsetup does not escape it where it shows it as JSON, and then nobody can read that.
+	if checkValue(r.Secret) != nil || strings.ContainsAny(r.Secret, "\"\\") {
+		return errors.New("the shared secret has a character that it cannot have: a quote, a backslash or a control character")
 	}
 	return nil
 }

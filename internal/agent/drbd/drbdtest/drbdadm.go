@@ -192,6 +192,12 @@ func (n *Node) drbdmeta(args []string) (string, string, int) {
 		}
 		d.generation, d.room, d.device, d.slots = untouched, number(words, 5), 0, map[int]bool{}
 		return "New drbd meta data block successfully created.\n", "", 0
+	case "set-gi":
+		generation, _, _ := strings.Cut(words[len(words)-1], ":")
+		if _, force := options["force"]; force { // Without, it says that it was cancelled, and 0.
+			d.generation = generation
+		}
+		return "", "", 0
 	case "get-gi":
 		if d.generation == "" {
 			return "", "No valid meta data found\n", 255
