@@ -175,10 +175,13 @@ func (p *Pool) Remove(ctx context.Context, id pool.ID) error {
 	if !ok {
 		return nil
 	}
-	return p.remove(ctx, e)
+	return p.remove(ctx, r, e)
 }
 
-func (p *Pool) remove(ctx context.Context, e entry) error {
+func (p *Pool) remove(ctx context.Context, r Report, e entry) error {
+	if err := p.unkept(r, e); err != nil {
+		return err
+	}
 	if e.Active {
 		if err := p.unused(ctx, e); err != nil {
 			return err
@@ -198,6 +201,20 @@ func (p *Pool) remove(ctx context.Context, e entry) error {
 		return p.stillUsed(ctx, e)
 	}
 	return fmt.Errorf("remove volume %s of pool %s: %w", e.id, p.c.Name, err)
+}
+
+// unkept refuses when others have thick snapshots of a volume: LVM would remove them with it.
+func (p *Pool) unkept(r Report, e entry) error {
+	var holders []pool.Holder
+	for _, v := range r.Volumes {
+		if v.Origin == e.Name && (v.Kind == 's' || v.Kind == 'S') {
+			holders = append(holders, pool.Holder{Kind: pool.Kept, Name: "snapshot " + p.path(v.Name)})
+		}
+	}
+	if len(holders) > 0 {
+		return &pool.InUseError{ID: e.id, Holders: holders, Detail: "these snapshots were made by others: remove them with lvremove first"}
+	}
+	return nil
 }
 
 // destroy removes a logical volume, unless its device is open. One that is not there is removed.

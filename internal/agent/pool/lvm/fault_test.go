@@ -370,3 +370,16 @@ func TestFiftyVolumesAtOnce(t *testing.T) {
 	all := time.Since(began)
 	t.Logf("figures: %d volumes of 64 MiB at once: made, opened and finished in %s, with removal %s: %s each; the bare commands take %s each, one after the other", n, made, all, all/n, bare)
 }
+
+func TestSnapshotOfOthersKeepsItsVolume(t *testing.T) {
+	group(t, "vg", "64k", "1")
+	d := open(t, lvm.Config{Name: "p", Group: "vg"})
+	finished(t, d, db, 4*mib)
+	pooltest.Run(t, "lvcreate", "--yes", "--snapshot", "--size", "2m", "--name", "manual", "vg/db_00000")
+	err := d.Remove(t.Context(), db)
+	if e, ok := errors.AsType[*pool.InUseError](err); !ok || len(e.Holders) != 1 || !strings.Contains(e.Holders[0].Name, "vg/manual") {
+		t.Errorf("remove: %v", err)
+	}
+	pooltest.Run(t, "lvremove", "--yes", "vg/manual")
+	must(t, d.Remove(t.Context(), db))
+}

@@ -205,7 +205,7 @@ func lockHolder(group string) string {
 	}
 	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {
-		return ""
+		return fmt.Sprintf("a program that was started by the process with pid %d, which has ended,", pid)
 	}
 	return fmt.Sprintf("%s (pid %d)", strings.TrimSpace(string(comm)), pid)
 }

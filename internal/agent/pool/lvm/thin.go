@@ -214,7 +214,7 @@ func (p *Thin) Clone(ctx context.Context, id pool.ID, size int64, from pool.Snap
 	case ok && !e.isNew():
 		return &pool.ExistsError{Pool: p.c.Name, ID: id, Size: e.Size}
 	case ok:
-		if err := p.remove(ctx, e); err != nil {
+		if err := p.remove(ctx, r, e); err != nil {
 			return err
 		}
 	}

@@ -169,7 +169,7 @@ func (p *Pool) Create(ctx context.Context, id pool.ID, size int64) error {
 	case ok && e.Size == size && e.Origin == "":
 		return nil
 	case ok:
-		if err := p.remove(ctx, e); err != nil {
+		if err := p.remove(ctx, r, e); err != nil {
 			return err
 		}
 		if r, err = p.look(ctx); err != nil { // With the room that it left.

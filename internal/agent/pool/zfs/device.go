@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/command"
 )
 
 const (
@@ -26,6 +27,7 @@ const (
 	passingPause = 50 * time.Millisecond
 	// ZFS makes and removes devices some time after its command has ended.
 	deviceTries = 200
+	closeTries  = 10
 	sector      = 512
 )
 
@@ -96,7 +98,13 @@ func (p *Pool) fit(ctx context.Context, e entry) (pool.Device, error) {
 			return pool.Device{}, err
 		}
 		if d.Size == e.Size {
-			return d, nil
+			// Its name may be that of an earlier device, which udev is about to take away.
+			if err := p.settle(ctx); err != nil {
+				return pool.Device{}, err
+			}
+			if again, err := p.device(e.Name); err != nil || again == d {
+				return d, err
+			}
 		}
 		if err := pause(ctx); err != nil {
 			return pool.Device{}, err
@@ -148,22 +156,42 @@ func (p *Pool) shut(ctx context.Context, e entry) error {
 	if err := set("none"); err != nil {
 		return fmt.Errorf("close volume %s of pool %s: %w", e.id, p.c.Name, err)
 	}
-	for range deviceTries {
+	for range closeTries {
+		if err := p.settle(ctx); err != nil {
+			return err
+		}
 		if _, there, err := blockNumber(p.devicePath(e.Name)); err != nil || !there {
 			return err
 		}
-		if holders, err := p.holders(ctx, e); err != nil || len(holders) > 0 {
-			// Someone came meanwhile, so the device stays, and the volume is open.
-			return errors.Join(err, set("dev"), p.unused(ctx, e))
-		}
 		if err := pause(ctx); err != nil {
 			return err
+		}
+		// Someone had it open at that moment, udev most likely. ZFS looks again only at a change.
+		if err := set("dev"); err != nil {
+			return fmt.Errorf("close volume %s of pool %s: %w", e.id, p.c.Name, err)
+		}
+		if err := p.unused(ctx, e); err != nil {
+			return err
+		}
+		if err := set("none"); err != nil {
+			return fmt.Errorf("close volume %s of pool %s: %w", e.id, p.c.Name, err)
 		}
 	}
 	if err := set("dev"); err != nil {
 		return fmt.Errorf("close volume %s of pool %s: %w", e.id, p.c.Name, err)
 	}
 	return p.stillUsed(ctx, e)
+}
+
+// settle waits until udev has done what it was told by the kernel, so that no late word of a device that is gone takes the name of one that has come.
+func (p *Pool) settle(ctx context.Context) error {
+	const patience = 10 * time.Second
+	_, err := p.c.Host.runner.Run(ctx, command.Command{Program: "udevadm", Args: []string{"settle", "--timeout", "8"}, Limit: patience})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	_ = err // It has more to do, or is not there: what counts is what is seen of the device.
+	return nil
 }
 
 // Holders implements pool.HolderLister.

@@ -198,15 +198,24 @@ func (p *Pool) Finish(ctx context.Context, id pool.ID) error {
 
 func (p *Pool) finish(ctx context.Context, e entry) error {
 	if e.Open {
-		f, err := os.OpenFile(p.devicePath(e.Name), os.O_WRONLY, 0)
+		d, err := p.fit(ctx, e)
 		if err == nil {
-			err = errors.Join(f.Sync(), f.Close())
+			err = flush(d.Path)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return p.c.Host.change(ctx, p.c.Dataset, "set", propVolume+"="+isFinished, p.path(e.Name))
+}
+
+// flush makes what was written to a device durable.
+func flush(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // Grow implements pool.Driver.
@@ -325,9 +334,12 @@ func (p *Pool) destroy(ctx context.Context, name string) error {
 	return nil
 }
 
+// sweeps bounds how often one call looks for what can go.
+const sweeps = 20
+
 // sweep destroys what was kept for something that is gone. What it destroys may be what something else was kept for.
 func (p *Pool) sweep(ctx context.Context) error {
-	for {
+	for range sweeps {
 		r, err := p.look(ctx)
 		if err != nil {
 			return err
@@ -363,6 +375,7 @@ func (p *Pool) sweep(ctx context.Context) error {
 			return nil
 		}
 	}
+	return nil // What is left goes with the next removal.
 }
 
 // sweepSnapshots has ZFS destroy the snapshots that clones were made of when the agent ended.
