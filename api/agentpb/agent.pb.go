@@ -1196,10 +1196,14 @@ func (x *DrbdPath) GetRemote() string {
 
 // DrbdVolume is what DRBD has to know of a volume.
 type DrbdVolume struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Minor         int32                  `protobuf:"varint,1,opt,name=minor,proto3" json:"minor,omitempty"`
-	Start         DrbdVolume_Start       `protobuf:"varint,2,opt,name=start,proto3,enum=holdfast.agent.v1.DrbdVolume_Start" json:"start,omitempty"`
-	Disk          map[string]string      `protobuf:"bytes,3,rep,name=disk,proto3" json:"disk,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // over those of all volumes
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Minor int32                  `protobuf:"varint,1,opt,name=minor,proto3" json:"minor,omitempty"`
+	Start DrbdVolume_Start       `protobuf:"varint,2,opt,name=start,proto3,enum=holdfast.agent.v1.DrbdVolume_Start" json:"start,omitempty"`
+	Disk  map[string]string      `protobuf:"bytes,3,rep,name=disk,proto3" json:"disk,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // over those of all volumes
+	// Generation is that of the data of a new disk, 16 hexadecimal digits, the last one even; the
+	// same for all replicas whose disks are equal from the beginning. A disk that is added when
+	// the volume has been used gets none.
+	Generation    string `protobuf:"bytes,4,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1253,6 +1257,13 @@ func (x *DrbdVolume) GetDisk() map[string]string {
 		return x.Disk
 	}
 	return nil
+}
+
+func (x *DrbdVolume) GetGeneration() string {
+	if x != nil {
+		return x.Generation
+	}
+	return ""
 }
 
 type Volume struct {
@@ -4138,12 +4149,15 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"8\n" +
 	"\bDrbdPath\x12\x14\n" +
 	"\x05local\x18\x01 \x01(\tR\x05local\x12\x16\n" +
-	"\x06remote\x18\x02 \x01(\tR\x06remote\"\x88\x02\n" +
+	"\x06remote\x18\x02 \x01(\tR\x06remote\"\xa8\x02\n" +
 	"\n" +
 	"DrbdVolume\x12\x14\n" +
 	"\x05minor\x18\x01 \x01(\x05R\x05minor\x129\n" +
 	"\x05start\x18\x02 \x01(\x0e2#.holdfast.agent.v1.DrbdVolume.StartR\x05start\x12;\n" +
-	"\x04disk\x18\x03 \x03(\v2'.holdfast.agent.v1.DrbdVolume.DiskEntryR\x04disk\x1a7\n" +
+	"\x04disk\x18\x03 \x03(\v2'.holdfast.agent.v1.DrbdVolume.DiskEntryR\x04disk\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x04 \x01(\tR\n" +
+	"generation\x1a7\n" +
 	"\tDiskEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"3\n" +
