@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
 	"github.com/holdfast-storage/holdfast/internal/command"
 )
 
@@ -63,7 +64,7 @@ func (s *Stack) Close() { s.storage.jobs.close() }
 // Copies may take long. After a while they go on in the background: the result is then Pending and tells how far they are, and Apply is to be called again when
 // the function of Changed was. A copy that failed is told by the next call, and tried again by the one after it. A wish that does not want the copy any more breaks it off.
 func (s *Stack) Apply(ctx context.Context, w Want) (Result, error) {
-	have, err := Converge(withMade(ctx), s.storage, w)
+	have, err := Converge(inuse.Sharing(withMade(ctx)), s.storage, w)
 	if err != nil {
 		return Result{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -268,6 +269,40 @@ func TestCallersShareALookThatBeganAfterTheyCame(t *testing.T) {
 	for range 2 {
 		if diff := cmp.Diff([]string{"open by late (pid 60)"}, <-results); diff != "" {
 			t.Error(diff)
+		}
+	}
+}
+
+func TestLookIsSharedForAWhile(t *testing.T) {
+	h := newHost(t)
+	s := h.scanner()
+	users := func(ctx context.Context) []string {
+		t.Helper()
+		table, err := s.Scan(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		holders, err := table.Device(h.rdev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return shown(holders)
+	}
+	ctx := inuse.Sharing(t.Context())
+	if got := users(ctx); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+	h.process("60", "late", "60", "", h.device)
+	late := []string{"open by late (pid 60)"}
+	if diff := cmp.Diff(late, users(t.Context())); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(late, users(inuse.Sharing(ctx))); diff != "" {
+		t.Error(diff)
+	}
+	for limit := time.Now().Add(10 * time.Second); !slices.Equal(users(ctx), late); { // It grows old.
+		if time.Now().After(limit) {
+			t.Fatal("an old look is still shared")
 		}
 	}
 }
