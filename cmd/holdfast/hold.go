@@ -62,7 +62,12 @@ type mounts struct {
 func openMounts(ctx context.Context, c config.Agent, runner command.Runner, log *slog.Logger) *mounts {
 	m := &mounts{log: log, stop: func() {}}
 	run := runFolder(c)
-	if m.Holding, m.why = holding.Open(ctx, holding.Config{Node: c.Node, State: c.State, Run: run, Runner: runner, Log: log, Finders: []hold.Finder{&libvirt.Finder{}}}); m.why != nil {
+	m.Holding, m.why = holding.Open(ctx, holding.Config{
+		Node: c.Node, State: c.State, Run: run, Runner: runner, Log: log, Finders: []hold.Finder{&libvirt.Finder{}},
+		// Who asks whether a pool works waits for half a minute: until then he is to know why not.
+		Limits: hold.Limits{Mount: 20 * time.Second},
+	})
+	if m.why != nil {
 		log.Warn("pools on mounts do not work on this host", "error", m.why)
 		return m
 	}

@@ -74,7 +74,7 @@ func TestVolumesAndUsersKeepTheirPoolOverTheDeathOfTheAgent(t *testing.T) {
 
 func TestARunningCommandHoldsItsPoolOverTheDeathOfTheAgentAndNotLonger(t *testing.T) {
 	s := start(t)
-	s.share("vault")
+	dir := s.share("vault")
 	s.await("the pool is down", func() bool { return len(s.mounts()) == 0 })
 	gate, err := os.MkdirTemp(s.dir, "gate")
 	if err != nil {
@@ -85,11 +85,14 @@ func TestARunningCommandHoldsItsPoolOverTheDeathOfTheAgentAndNotLonger(t *testin
 		t.Fatal(err)
 	}
 	run := exec.Command(os.Getenv(builtEnv), "hold", "run", "vault", "--", "sh", "-c", "echo here >\"$HOLDFAST_POOL/file\"; read -r _ <"+fifo+"; exit 42")
-	run.Env = append(os.Environ(), "HOLDFAST_SOCKET="+filepath.Join(s.dir, "data/agent/run/agent.sock"))
+	run.Env = append(os.Environ(), "HOLDFAST_SOCKET="+s.socket)
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.await("it holds", func() bool { return len(s.holders("vault")) == 1 })
+	s.await("it runs", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "holdfast/n1/vault/file"))
+		return err == nil
+	})
 	s.end(syscall.SIGKILL)
 	s.boot()
 	s.await("it holds again", func() bool { return len(s.holders("vault")) == 1 && len(s.mounts()) == 1 })

@@ -54,6 +54,8 @@ func TestMain(m *testing.M) {
 type system struct {
 	t      *testing.T
 	dir    string
+	socket string
+	run    string // Of the agent: paths of sockets are short.
 	listen string
 	agents string
 	cmd    *exec.Cmd
@@ -64,7 +66,13 @@ type system struct {
 func start(t *testing.T) *system {
 	t.Helper()
 	s := &system{t: t, dir: mounttest.Scratch(t), listen: free(t), agents: free(t)}
-	s.local = local.NewClient(filepath.Join(s.dir, "data/agent/run/agent.sock"))
+	var err error
+	if s.run, err = os.MkdirTemp("", "hf-"); err != nil { //nolint:usetesting // Short.
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(s.run) })
+	s.socket = filepath.Join(s.run, "agent.sock")
+	s.local = local.NewClient(s.socket)
 	if err := unix.Mount("", s.dir, "", unix.MS_SHARED, ""); err != nil { // As systemd makes all of a host.
 		t.Fatal(err)
 	}
@@ -99,7 +107,7 @@ func (s *system) boot() {
 		s.t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	s.cmd = exec.Command(os.Getenv(builtEnv), "up", "--data", filepath.Join(s.dir, "data"), "--listen", s.listen, "--agent-listen", s.agents, "--node", "n1")
+	s.cmd = exec.Command(os.Getenv(builtEnv), "up", "--data", filepath.Join(s.dir, "data"), "--run", s.run, "--listen", s.listen, "--agent-listen", s.agents, "--node", "n1")
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/mount/mounttest"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/file"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/freeze"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/held"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/pooltest"
 	"github.com/holdfast-storage/holdfast/internal/agent/worker"
@@ -24,6 +25,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == freeze.HelperName {
+		syscall.Exit(freeze.HelperMain(os.Args[2:]))
+	}
 	if len(os.Args) > 1 && os.Args[1] == worker.Name {
 		syscall.Exit(worker.Main(os.Args[2:], map[string]worker.Kind{held.KindName: held.Kind()}))
 	}
@@ -298,6 +302,8 @@ func TestAPoolThatNobodyUsesIsNotMountedToBeLookedAt(t *testing.T) {
 	must(t, err)
 	_, err = p.List(t.Context())
 	must(t, err)
+	_, err = p.Snapshots(t.Context(), "")
+	must(t, err)
 	id, err := p.Identity(t.Context())
 	must(t, err)
 	await(t, "it is taken down", func() bool { return !r.mounted(t, s) })
@@ -307,6 +313,11 @@ func TestAPoolThatNobodyUsesIsNotMountedToBeLookedAt(t *testing.T) {
 		}
 		if all, err := p.List(t.Context()); err != nil || len(all) != 0 {
 			t.Errorf("its volumes are %v, %v", all, err)
+		}
+		for _, resource := range []string{"", "db"} {
+			if all, err := p.Snapshots(t.Context(), resource); err != nil || len(all) != 0 {
+				t.Errorf("its snapshots are %v, %v", all, err)
+			}
 		}
 		if again, err := p.Identity(t.Context()); err != nil || again != id {
 			t.Errorf("its identity is %q, %v", again, err)

@@ -6,6 +6,7 @@ package held
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,8 @@ type look struct {
 	space    *pool.Space
 	volumes  []pool.Volume
 	listed   bool
+	copies   []pool.Snapshot // Of all resources.
+	copied   bool
 	identity string
 }
 
@@ -186,8 +189,16 @@ func (p *Pool) FinishSnapshot(ctx context.Context, id pool.SnapshotID) error {
 
 // Snapshots implements pool.Snapshotter.
 func (p *Pool) Snapshots(ctx context.Context, resource string) ([]pool.Snapshot, error) {
+	if l, ok := p.asleep(ctx); ok && l.copied {
+		return slices.DeleteFunc(slices.Clone(l.copies), func(s pool.Snapshot) bool {
+			return resource != "" && !strings.EqualFold(s.ID.Resource, resource)
+		}), nil
+	}
 	var all []pool.Snapshot
 	err := p.call(ctx, snapshotsMethod, arguments{Text: resource}, &all, p.host.c.Quick, nil)
+	if err == nil && resource == "" {
+		p.remember(func(l *look) { l.copies, l.copied = slices.Clone(all), true })
+	}
 	return all, err
 }
 

@@ -14,7 +14,9 @@ import (
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/file"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/freeze"
 	"github.com/holdfast-storage/holdfast/internal/agent/worker"
+	"github.com/holdfast-storage/holdfast/internal/command"
 )
 
 // KindName is the kind of the workers of this package.
@@ -78,7 +80,9 @@ func open(text json.RawMessage) (map[string]worker.Handler, error) {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return nil, err
 	}
-	p, err := file.New(file.Config{Name: s.Name, Node: s.Node, Dir: s.Dir, Inside: true, Thin: s.Thin, Identity: s.Identity})
+	p, err := file.New(file.Config{
+		Name: s.Name, Node: s.Node, Dir: s.Dir, Inside: true, Thin: s.Thin, Identity: s.Identity, Freezer: freeze.New(freeze.Config{Runner: &command.Exec{}}),
+	})
 	if err != nil {
 		return nil, err
 	}
