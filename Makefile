@@ -11,7 +11,7 @@ LDFLAGS     := -s -w -X main.commit=$(COMMIT) -X main.built=$(BUILT)
 DATA        ?= /var/lib/holdfast
 ETCD        := ./internal/kv/etcdkv ./internal/leader ./internal/database ./internal/controller ./test/ha
 
-.PHONY: build up demo demo-holds demo-ha check test test-etcd soak bench bench-ha bench-scale lab lab-zfs lab-docs fuzz generate need-go need-tools need-etcd clean
+.PHONY: build up demo demo-holds demo-ha check test test-etcd soak bench bench-ha bench-scale lab lab-zfs lab-docs docs-cli man fuzz generate need-go need-tools need-etcd clean
 
 build: need-go ## the binary bin/holdfast, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/holdfast ./cmd/holdfast
@@ -62,6 +62,12 @@ lab-docs: need-go ## what the last run of the lab proved, into docs/backends.md
 
 fuzz: need-go ## each fuzz target for a while
 	tools/fuzz
+
+docs-cli: need-go ## docs/cli, and what the scripts of test/cli show, made from the program
+	$(GO) test ./test/cli -update
+
+man: build ## the pages for man, below bin/man
+	bin/holdfast pages --form man bin/man
 
 generate: need-go ## the code made from agent.proto
 	$(GO) run github.com/bufbuild/buf/cmd/buf@v1.75.0 generate
