@@ -22,6 +22,8 @@ func Check(v *store.View) []store.Problem {
 	c.deletions()
 	c.numbers()
 	c.jobs()
+	c.snapshots()
+	c.clones()
 	return c.problems
 }
 
@@ -123,6 +125,52 @@ func (c *checker) deletions() {
 		}
 		if left == 0 {
 			c.found(Definitions.Name(), text(key), "is being deleted, but nothing of it is left")
+		}
+	}
+}
+
+// snapshots checks that a snapshot and its parts say the same.
+func (c *checker) snapshots() {
+	for s := range Snapshots.All(c.view) {
+		id, parts := text(string(s.Definition)+"/"+string(s.Name.Key())), 0
+		for p := range SnapshotReplicasOf(c.view, s.ID()) {
+			parts++
+			dependents := ResourcesBySource.Len(c.view, p.ID())
+			switch {
+			case p.Deleting && dependents > 0:
+				c.found(SnapshotReplicas.Name(), id, "goes on node %s while %d replicas are made from it", p.Node, dependents)
+			case p.Deleting:
+			case s.Deleting && dependents == 0:
+				c.found(SnapshotReplicas.Name(), id, "stays on node %s while the snapshot goes, and nothing is made from it", p.Node)
+			case s.Deleting, s.State == SnapshotTaking && (p.State == SnapshotTaking || p.State == SnapshotPlanned):
+			case s.State != SnapshotTaken || p.State != SnapshotTaken:
+				c.found(SnapshotReplicas.Name(), id, "is %s on node %s, and the snapshot is %s", p.State, p.Node, s.State)
+			case len(p.Volumes) == 0:
+				c.found(SnapshotReplicas.Name(), id, "has no volume on node %s", p.Node)
+			}
+		}
+		if parts == 0 && (s.Deleting || s.State == SnapshotTaken) {
+			c.found(Snapshots.Name(), id, "is %s, deleting %t, and on no node", s.State, s.Deleting)
+		}
+	}
+}
+
+// clones checks that a clone that is not complete is worked on, and that one that ended says
+// when.
+func (c *checker) clones() {
+	for d := range Definitions.All(c.view) {
+		key := d.Name.Key()
+		switch {
+		case d.Clone == nil:
+		case (d.Clone.State == Cloning) != d.Clone.Ended.IsZero():
+			c.found(Definitions.Name(), text(key), "is a clone that is %s and ended at %s", d.Clone.State, d.Clone.Ended)
+		case d.Clone.State == Cloning && !d.Deleting && !JobsRunning.Has(c.view, JobTarget{CloneDefinition, string(key)}):
+			c.found(Definitions.Name(), text(key), "is a clone that is not complete, but no job sees to that")
+		}
+	}
+	for r := range Resources.All(c.view) {
+		if r.Becomes != "" && r.Kind != Diskful {
+			c.found(Resources.Name(), r.ID(), "becomes %s, but is %s", r.Becomes, r.Kind)
 		}
 	}
 }

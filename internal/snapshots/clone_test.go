@@ -163,7 +163,6 @@ func TestACloneThatHasNoRoomFailsSaysWhyAndLeavesNothing(t *testing.T) {
 	r.untilClone("vol", "new", schema.CloneDone)
 }
 
-
 func TestACloneThatIsDeletedMeanwhileLeavesNothing(t *testing.T) {
 	r := plain(t, 1)
 	r.resource("vol", []int64{gib}, "n1")

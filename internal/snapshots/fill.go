@@ -73,7 +73,7 @@ func (f *filling) try(ctx context.Context) schema.JobTry {
 		case st == over:
 			out.State, out.Done = schema.JobDone, out.Total
 			return out
-		case st == again:
+		case st == again && ctx.Err() == nil:
 			f.moved = true
 			continue
 		}
@@ -159,9 +159,7 @@ func (f *filling) take(ctx context.Context, sn schema.Snapshot) (state, error) {
 	if planned && !f.isLive(sn.Request) {
 		defer f.begin(sn.Request)()
 		f.takeTogether(ctx, sn.Request)
-		return again, nil
-	}
-	if err := f.conclude(ctx, sn.Request); err != nil {
+	} else if err := f.conclude(ctx, sn.Request); err != nil {
 		return waiting, err
 	}
 	if now, _ := schema.Snapshots.Get(f.Store.Snapshot(), sn.ID()); now.State != schema.SnapshotTaking {

@@ -108,16 +108,16 @@ func TestRestoresThatCannotBe(t *testing.T) {
 		kind     errs.Kind
 		about    errs.Object
 	}{
-		"no target":                  {"s1", snapshots.Restore{}, errs.Invalid, errs.ResourceDefinition},
-		"an unknown target":          {"s1", snapshots.Restore{To: "no"}, errs.NotFound, errs.ResourceDefinition},
-		"an unknown snapshot":        {"s9", snapshots.Restore{To: "fits"}, errs.NotFound, errs.Snapshot},
-		"a target with replicas":     {"s1", snapshots.Restore{To: "vol"}, errs.Exists, errs.Resource},
-		"a target without volumes":   {"s1", snapshots.Restore{To: "none"}, errs.NotFound, errs.VolumeDefinition},
-		"a smaller volume":           {"s1", snapshots.Restore{To: "small"}, errs.Invalid, errs.VolumeDefinition},
-		"a node without it":          {"s1", snapshots.Restore{To: "fits", Nodes: []string{"n2"}}, errs.NotFound, errs.Snapshot},
-		"an unknown node":            {"s1", snapshots.Restore{To: "fits", Nodes: []string{"n9"}}, errs.NotFound, errs.Node},
-		"another pool":               {"s1", snapshots.Restore{To: "fits", PoolRename: map[string]string{"data": "other"}}, errs.Unsupported, errs.Snapshot},
-		"a pool that is not there":   {"s1", snapshots.Restore{To: "fits", PoolRename: map[string]string{"data": "no"}}, errs.NotFound, errs.StoragePool},
+		"no target":                {"s1", snapshots.Restore{}, errs.Invalid, errs.ResourceDefinition},
+		"an unknown target":        {"s1", snapshots.Restore{To: "no"}, errs.NotFound, errs.ResourceDefinition},
+		"an unknown snapshot":      {"s9", snapshots.Restore{To: "fits"}, errs.NotFound, errs.Snapshot},
+		"a target with replicas":   {"s1", snapshots.Restore{To: "vol"}, errs.Exists, errs.Resource},
+		"a target without volumes": {"s1", snapshots.Restore{To: "none"}, errs.NotFound, errs.VolumeDefinition},
+		"a smaller volume":         {"s1", snapshots.Restore{To: "small"}, errs.Invalid, errs.VolumeDefinition},
+		"a node without it":        {"s1", snapshots.Restore{To: "fits", Nodes: []string{"n2"}}, errs.NotFound, errs.Snapshot},
+		"an unknown node":          {"s1", snapshots.Restore{To: "fits", Nodes: []string{"n9"}}, errs.NotFound, errs.Node},
+		"another pool":             {"s1", snapshots.Restore{To: "fits", PoolRename: map[string]string{"data": "other"}}, errs.Unsupported, errs.Snapshot},
+		"a pool that is not there": {"s1", snapshots.Restore{To: "fits", PoolRename: map[string]string{"data": "no"}}, errs.NotFound, errs.StoragePool},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := r.Snapshots.Restore(t.Context(), "vol", c.snapshot, c.o)

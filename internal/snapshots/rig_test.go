@@ -28,13 +28,14 @@ const (
 // rig is a cluster whose database is looked through at the end of the test.
 type rig struct {
 	*cluster.Cluster
-	t *testing.T
+	t    *testing.T
+	dead chan struct{} // closed when the controller was killed
 }
 
 func start(t *testing.T, o cluster.Options) *rig {
 	t.Helper()
 	o.Settings = append(o.Settings, store.Paranoid())
-	r := &rig{Cluster: cluster.Start(t, o), t: t}
+	r := &rig{Cluster: cluster.Start(t, o), t: t, dead: make(chan struct{})}
 	t.Cleanup(r.Check)
 	return r
 }

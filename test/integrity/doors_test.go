@@ -30,11 +30,16 @@ type door struct {
 	// the deletion is one that takes the child with it.
 	parents  []string
 	deployed bool // the definition has a replica before
+
+	snapshot   bool // and a snapshot, and there are definitions to restore it to
+	more       bool // there is another definition, on another node
+	replicated bool // the definition replicates, and has its replica on another node
+	changes    bool // the door makes nothing, but changes what is there
 }
 
-// doors lists all calls that make a child.
+// doors lists all calls that make a child, or change what a deletion takes.
 func doors() []door {
-	return []door{
+	return append(dataDoors(), []door{
 		{
 			name:    "spawn of definitions",
 			request: request{"POST", "/v1/resource-groups/group-#/spawn", `{"resource_definition_name":"new-#","volume_sizes":[1024],"definitions_only":true}`},
@@ -111,7 +116,7 @@ func doors() []door {
 			request: request{"POST", "/v1/nodes/n1/net-interfaces", `{"name":"if-#x","address":"127.0.0.2"}`},
 			child:   "/v1/nodes/n1/net-interfaces/if-#x", parents: []string{"node"}, cascaded: []string{"node"},
 		},
-	}
+	}...)
 }
 
 // deletion is a call that deletes a parent, or makes a node take nothing new.
@@ -124,7 +129,7 @@ type deletion struct {
 
 // deletions lists all calls that delete a parent.
 func deletions() []deletion {
-	return []deletion{
+	return append([]deletion{
 		{name: "group", request: request{"DELETE", "/v1/resource-groups/group-#", ""}, object: "/v1/resource-groups/group-#"},
 		{name: "definition", request: request{"DELETE", "/v1/resource-definitions/def-#", ""}, object: "/v1/resource-definitions/def-#"},
 		{
@@ -139,7 +144,7 @@ func deletions() []deletion {
 		{name: "lost node", request: request{"DELETE", "/v1/nodes/n1/lost", ""}, object: "/v1/nodes/n1", away: true},
 		{name: "evacuation", request: request{"PUT", "/v1/nodes/n1/evacuate", ""}},
 		{name: "pool", request: request{"DELETE", "/v1/nodes/n1/storage-pools/data", ""}, object: "/v1/nodes/n1/storage-pools/data"},
-	}
+	}, dataDeletions()...)
 }
 
 // scene is a cluster with the parents of one round.
@@ -151,15 +156,13 @@ type scene struct {
 
 // prepare makes the parents: a group without definitions, and a definition with a volume in
 // the default group.
-func prepare(t *testing.T, c *cluster.Cluster, round string, deployed bool, x deletion) *scene {
+func prepare(t *testing.T, c *cluster.Cluster, round string, d door, x deletion) *scene {
 	t.Helper()
 	s := &scene{Cluster: c, t: t, round: round}
 	s.must(request{"POST", "/v1/resource-groups", `{"name":"group-#","select_filter":{"place_count":1,"layer_stack":["STORAGE"],"storage_pool_list":["data"]}}`})
 	s.must(request{"POST", "/v1/resource-definitions", `{"resource_definition":{"name":"def-#"}}`})
 	s.must(request{"POST", "/v1/resource-definitions/def-#/volume-definitions", `{"volume_definition":{"size_kib":1024}}`})
-	if deployed {
-		s.must(request{"POST", "/v1/resource-definitions/def-#/resources/n1", `{"resource":{"props":{"StorPoolName":"data"}},"layer_list":["STORAGE"]}`})
-	}
+	s.furnish(d)
 	if x.away {
 		c.StopAgent("n1")
 	}
@@ -183,7 +186,7 @@ func (a answer) ok() bool { return a.status > 0 && a.status < 300 }
 
 // absent tells whether a deletion found nothing to delete.
 func (a answer) absent() bool {
-	return strings.Contains(a.text, "does not exist") || strings.Contains(a.text, "has no volume")
+	return strings.Contains(a.text, "does not exist") || strings.Contains(a.text, "has no volume") || strings.Contains(a.text, "has no snapshot")
 }
 
 func (s *scene) call(q request) answer {

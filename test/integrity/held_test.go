@@ -95,11 +95,14 @@ func TestNoDoorLeavesAnOrphanWhereverACallIsHeld(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			for _, x := range deletions() {
+				if !x.concerns(d) {
+					continue
+				}
 				for _, sch := range schedules() {
 					t.Run(fmt.Sprintf("%s, %s", x.name, sch), func(t *testing.T) {
 						m := kvtest.NewMemory()
-						c := cluster.Start(t, cluster.Options{Engine: m, Nodes: 1, Settings: []store.Setting{store.Paranoid()}})
-						s := prepare(t, c, "1", d.deployed, x)
+						c := cluster.Start(t, cluster.Options{Engine: m, Nodes: d.nodes(), Settings: []store.Setting{store.Paranoid()}})
+						s := prepare(t, c, "1", d, x)
 						h, gate := s.run(d, x, sch, m)
 						gate.Open(nil)
 						if h == nil {
@@ -117,10 +120,10 @@ func TestNoDoorLeavesAnOrphanWhereverACallIsHeld(t *testing.T) {
 func TestSpawnHeldWhileItsGroupIsDeleted(t *testing.T) {
 	m := kvtest.NewMemory()
 	c := cluster.Start(t, cluster.Options{Engine: m, Nodes: 1})
-	s := prepare(t, c, "1", false, deletion{})
+	s := prepare(t, c, "1", door{}, deletion{})
 	gate := m.Hold(kvtest.BeforeAppend)
 	made := make(chan answer, 1)
-	go func() { made <- s.call(doors()[0].request) }()
+	go func() { made <- s.call(doorNamed("spawn of definitions").request) }()
 	<-gate.Reached
 	refused := s.Store.Stats().Refused
 	gone := make(chan answer, 1)
@@ -142,14 +145,17 @@ func TestAKillAtAnyStepLeavesNoOrphan(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			for _, x := range deletions() {
+				if !x.concerns(d) {
+					continue
+				}
 				for _, sch := range schedules() {
 					if sch.commits > 0 {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s, %s", x.name, sch), func(t *testing.T) {
 						m := kvtest.NewMemory()
-						c := cluster.Start(t, cluster.Options{Engine: m, Nodes: 1})
-						s := prepare(t, c, "1", d.deployed, x)
+						c := cluster.Start(t, cluster.Options{Engine: m, Nodes: d.nodes()})
+						s := prepare(t, c, "1", d, x)
 						h, gate := s.run(d, x, sch, m)
 						if h == nil {
 							gate.Open(nil)

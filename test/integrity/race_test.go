@@ -20,9 +20,12 @@ func TestNoDoorLeavesAnOrphanInARaceOfRequests(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			for _, x := range deletions() {
+				if !x.concerns(d) {
+					continue
+				}
 				for round := range rounds {
-					c := cluster.Start(t, cluster.Options{Nodes: 1})
-					s := prepare(t, c, fmt.Sprint(round), d.deployed, x)
+					c := cluster.Start(t, cluster.Options{Nodes: d.nodes()})
+					s := prepare(t, c, fmt.Sprint(round), d, x)
 					var made, gone answer
 					start := make(chan struct{})
 					var calls sync.WaitGroup
@@ -45,8 +48,8 @@ func TestTheSameRequestFromManyClientsAtOnceHasOneWinner(t *testing.T) {
 			continue
 		}
 		t.Run(d.name, func(t *testing.T) {
-			c := cluster.Start(t, cluster.Options{Nodes: 1})
-			s := prepare(t, c, "1", d.deployed, deletion{})
+			c := cluster.Start(t, cluster.Options{Nodes: d.nodes()})
+			s := prepare(t, c, "1", d, deletion{})
 			answers := make([]answer, clients)
 			start := make(chan struct{})
 			var calls sync.WaitGroup
