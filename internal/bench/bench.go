@@ -53,7 +53,10 @@ func Run(ctx context.Context, c Config) error {
 		b.say("\nfrom request to device: left out, it needs root\n")
 		return nil
 	}
-	return b.devices(ctx)
+	if err := b.devices(ctx); err != nil {
+		return err
+	}
+	return b.holds(ctx)
 }
 
 type bench struct {
