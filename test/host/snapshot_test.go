@@ -386,3 +386,47 @@ func TestSnapshotsOfOneRequestAreOfOneMoment(t *testing.T) {
 		})
 	}
 }
+
+func TestAMountedFilesystemGrowsWithItsVolumeWhenAsked(t *testing.T) {
+	s, dir := serving(t, "ext4", "2G",
+		`{"name":"group","props":{"FileSystem/Type":"xfs"},"select_filter":{"place_count":1,"storage_pool_list":["data"],"layer_stack":["STORAGE"]}}`)
+	s.must("POST", "/v1/resource-groups/group/spawn", spawn("vol", 320<<10))
+	mnt := s.mount(s.device("vol", "n1"))
+	blocks := func() int {
+		n, err := strconv.Atoi(s.sh("stat", "-f", "-c", "%b", mnt))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := blocks()
+	s.must("PUT", "/v1/resource-definitions/vol/volume-definitions/0", `{"size_kib":491520}`)
+	if got := blocks(); got != before {
+		t.Errorf("it grew from %d to %d blocks though nobody asked", before, got)
+	}
+	s.must("PUT", "/v1/resource-definitions/vol", `{"override_props":{"FileSystem/AutoGrow":"true"}}`)
+	s.until("the filesystem to grow", func() bool { return blocks() > before*14/10 })
+	s.must("PUT", "/v1/resource-definitions/vol/volume-definitions/0", `{"size_kib":655360}`)
+	s.until("the filesystem to grow again", func() bool { return blocks() > before*19/10 })
+	s.sh("umount", mnt)
+	s.must("DELETE", "/v1/resource-definitions/vol", "")
+	s.nothingLeft(dir, "vol")
+}
+
+func TestADeactivatedResourceHasNoDeviceAndKeepsItsData(t *testing.T) {
+	s, dir := serving(t, "xfs", "1G", plain)
+	s.must("POST", "/v1/resource-groups/group/spawn", spawn("vol", 32<<10))
+	device := s.device("vol", "n1")
+	want := s.fill(device, 1, 8)
+	loops := func() string { return s.sh("losetup", "--noheadings", "--output", "NAME,BACK-FILE") }
+	const one = "/v1/resource-definitions/vol/resources/n1"
+	s.must("POST", one+"/deactivate", "")
+	s.until("the device to be gone", func() bool { return !strings.Contains(loops(), dir+"/vol") })
+	s.must("POST", one+"/activate", "")
+	s.until("the device to be back", func() bool { return strings.Contains(loops(), dir+"/vol") })
+	if s.checksum(s.device("vol", "n1")) != want {
+		t.Error("it has another content")
+	}
+	s.must("DELETE", "/v1/resource-definitions/vol", "")
+	s.nothingLeft(dir, "vol")
+}
