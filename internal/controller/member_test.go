@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -198,12 +199,12 @@ func TestALostDatabaseIsToldAndRemovesNothing(t *testing.T) {
 }
 
 // member is one of several controllers in this process.
-func member(t *testing.T, c *etcdtest.Cluster, name string) (m *controller.Member, agents, url string, stop func()) {
+func member(t *testing.T, c *etcdtest.Cluster, name string, clock func() time.Duration) (m *controller.Member, agents, url string, stop func()) {
 	t.Helper()
 	a, l := listen(t), listen(t)
 	self := leader.Candidate{Name: name, API: "http://" + l.Addr().String()}
 	settings := etcdkv.Settings{Endpoints: c.Endpoints}
-	e, err := leader.New(leader.Settings{Etcd: settings, Self: self, Lease: 2 * time.Second})
+	e, err := leader.New(leader.Settings{Etcd: settings, Self: self, Lease: 2 * time.Second, Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,9 +229,9 @@ func member(t *testing.T, c *etcdtest.Cluster, name string) (m *controller.Membe
 // Agents find the leader among several addresses, at first and after each change, and its answers come through the standby.
 func TestAgentsAndClientsFollowTheLeader(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
-	one, agents1, url1, stop1 := member(t, c, "one")
+	one, agents1, url1, stop1 := member(t, c, "one", nil)
 	eventually(t, "one leads", one.Leads)
-	two, agents2, url2, _ := member(t, c, "two")
+	two, agents2, url2, _ := member(t, c, "two", nil)
 	a := &fakeagent.Agent{Node: "n1", Addresses: []string{agents2, agents1}, Dial: dial}
 	run(t, a)
 	if status, text := post(t, url2+"/v1/nodes", `{"name":"n1","type":"SATELLITE","net_interfaces":[{"name":"default","address":"127.0.0.1"}]}`); status != 201 {
@@ -275,9 +276,9 @@ func TestAgentsAndClientsFollowTheLeader(t *testing.T) {
 // A request that one standby has passed on is not passed on again.
 func TestRequestsDoNotGoInCircles(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
-	one, _, _, _ := member(t, c, "one")
+	one, _, _, _ := member(t, c, "one", nil)
 	eventually(t, "one leads", one.Leads)
-	_, _, url, _ := member(t, c, "two")
+	_, _, url, _ := member(t, c, "two", nil)
 	eventually(t, "two stands by", func() bool {
 		r, err := http.Get(url + "/v1/nodes") //nolint:gosec // A test's own server.
 		if err != nil {
@@ -301,5 +302,38 @@ func TestRequestsDoNotGoInCircles(t *testing.T) {
 	}
 	if err := json.NewDecoder(r.Body).Decode(&entries); err != nil || r.StatusCode != 503 || len(entries) != 1 || !strings.Contains(entries[0].Cause, "one leads") {
 		t.Errorf("it is answered %d %+v, %v", r.StatusCode, entries, err)
+	}
+}
+
+// A leader whose lease may have ended while it hung serves nothing as the newest state, from the first request on. The clock of the
+// test stands for that of the host, which goes on while a process hangs.
+func TestALeaderThatHungServesNoOldState(t *testing.T) {
+	c := etcdtest.Start(t, etcdtest.Options{})
+	begin := time.Now()
+	var ahead atomic.Int64
+	one, _, url, _ := member(t, c, "one", func() time.Duration { return time.Since(begin) + time.Duration(ahead.Load()) })
+	eventually(t, "one leads", one.Leads)
+	read := func() (int, string) {
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/resource-groups", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Holdfast-Forwarded-By", "the test: it does not wait for a leader")
+		r, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Body.Close()
+		return r.StatusCode, r.Header.Get("Warning")
+	}
+	if status, warning := read(); status != 200 || warning != "" {
+		t.Fatalf("the leader answers %d, %q", status, warning)
+	}
+	for range 3 {
+		ahead.Add(int64(time.Hour))
+		if status, warning := read(); status == 200 && warning == "" {
+			t.Fatal("a leader that hung answers as if nothing had happened")
+		}
+		eventually(t, "one leads again", one.Leads)
 	}
 }

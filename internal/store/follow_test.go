@@ -198,3 +198,67 @@ func TestALaterGenerationIsRefusedAndAnEarlierOneUpgraded(t *testing.T) {
 		t.Errorf("read: %v", err)
 	}
 }
+
+// A standby that has not seen everything when it is promoted reads the whole map.
+func TestAStandbyThatLagsTakesOverTheWholeState(t *testing.T) {
+	engine := kvtest.NewMemory()
+	s := newShop()
+	owner, err := store.Open(t.Context(), engine, s.all())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = owner.Close() }()
+	late := &lateWatch{Engine: engine.Peer(), hold: make(chan struct{})}
+	standby, err := store.Follow(t.Context(), late, s.all())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = standby.Close() }()
+	churn(t, s, owner, rand.New(rand.NewPCG(5, 6)), 30)
+	want := replicasOf(s, owner.Snapshot())
+	if err := standby.Promote(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, replicasOf(s, standby.Snapshot())); d != "" {
+		t.Errorf("after the promotion (-want +got):\n%s", d)
+	}
+	churn(t, s, standby, rand.New(rand.NewPCG(7, 8)), 5)
+}
+
+// deposed is an engine whose append has an unknown outcome, because its owner was deposed meanwhile.
+type deposed struct {
+	kv.Engine
+	owned int
+}
+
+func (d *deposed) Own(ctx context.Context) (kv.Term, error) {
+	if d.owned++; d.owned > 1 {
+		return 0, kv.ErrFenced
+	}
+	return d.Engine.Own(ctx)
+}
+
+func (d *deposed) Append(context.Context, kv.Term, kv.Batch) (kv.Revision, error) {
+	return 0, kv.ErrUnknown
+}
+
+// An owner that learns of its deposition only when it takes the map again says so, and does not go on trying.
+func TestAnOwnerThatCannotTakeTheMapAgainIsFenced(t *testing.T) {
+	s := newShop()
+	st, err := store.Open(t.Context(), &deposed{Engine: kvtest.NewMemory()}, s.all(), store.Retry(time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = st.Close() }()
+	insert := func() error {
+		_, err := st.Update(t.Context(), func(tx *store.Tx) error { return s.nodes.Insert(tx, node{Name: "n"}) })
+		return err
+	}
+	if err := insert(); !errors.Is(err, store.ErrUnknown) {
+		t.Error(err)
+	}
+	<-st.Fenced()
+	if err := insert(); !errors.Is(err, store.ErrFenced) {
+		t.Error(err)
+	}
+}

@@ -259,6 +259,7 @@ func TestControllersOnEtcdShowALinearHistoryThroughFaults(t *testing.T) {
 }
 
 func TestFailOverWithTheDefaultLease(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1, 0)
 	for range 2 {
 		p, _ := leading(t, c.all, failOver)
@@ -270,6 +271,7 @@ func TestFailOverWithTheDefaultLease(t *testing.T) {
 }
 
 func TestKilledLeadersOnEtcdLoseNothing(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1, 2*time.Second)
 	l := begin(t, c.all, 6, 16)
 	kills, slowest := 0, time.Duration(0)

@@ -144,6 +144,7 @@ func TestADamagedFileIsRefusedInWords(t *testing.T) {
 }
 
 func TestTwoControllersOnOneFile(t *testing.T) {
+	t.Parallel()
 	first, second := newProcess(t, settings{Name: "one"}), newProcess(t, settings{Name: "two"})
 	first.start()
 	leading(t, []*process{first}, 10*time.Second)
@@ -260,6 +261,7 @@ func TestAReadOnlyDiskStopsWritesAloneAndHeals(t *testing.T) {
 }
 
 func TestWithoutEtcdReadsGoOnAndWritesHeal(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1, 2*time.Second)
 	p, _ := leading(t, c.all, failOver)
 	other := c.others(p)[0]

@@ -103,7 +103,7 @@ func (e *Engine) settle(ctx context.Context, w transaction) (int64, error) {
 		if cause := e.over(ctx); cause != nil {
 			return 0, fmt.Errorf("%w: %w (%w)", kv.ErrUnknown, cause, explain(err))
 		}
-		if time.Since(began) > e.patience {
+		if e.enough(began) {
 			return 0, fmt.Errorf("%w: no answer in %s: %w", kv.ErrUnknown, e.patience, explain(err))
 		}
 		e.pause(ctx, try)

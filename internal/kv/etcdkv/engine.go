@@ -46,7 +46,9 @@ type Engine struct {
 	last  stamp      // the sequence as this owner wrote it last
 	reign *Reign
 
-	commit func(context.Context, transaction) (*clientv3.TxnResponse, error) // one attempt; but for tests of what happens around it
+	// One attempt, and whether attempts have been made for long enough; fields but for tests of what happens around them.
+	commit func(context.Context, transaction) (*clientv3.TxnResponse, error)
+	enough func(began time.Time) bool
 }
 
 var _ kv.Engine = (*Engine)(nil)
@@ -84,6 +86,7 @@ func New(s Settings) (*Engine, error) {
 	}
 	e.ctx, e.end = context.WithCancelCause(context.Background())
 	e.commit = e.once
+	e.enough = func(began time.Time) bool { return time.Since(began) > e.patience }
 	return e, nil
 }
 
@@ -140,7 +143,7 @@ func (e *Engine) get(ctx context.Context, key string, opts ...clientv3.OpOption)
 		if cause := e.over(ctx); cause != nil {
 			return nil, fmt.Errorf("%w (%w)", cause, explain(err))
 		}
-		if !passing(err) || time.Since(began) > e.patience {
+		if !passing(err) || e.enough(began) {
 			return nil, explain(err)
 		}
 		e.pause(ctx, try)
@@ -192,7 +195,7 @@ func (e *Engine) Own(ctx context.Context) (kv.Term, error) {
 		if cause := e.over(ctx); cause != nil {
 			return 0, e.problem("take", fmt.Errorf("%w (%w)", cause, err))
 		}
-		if !errors.Is(err, errOvertaken) && (!passing(err) || time.Since(began) > e.patience) {
+		if !errors.Is(err, errOvertaken) && (!passing(err) || e.enough(began)) {
 			return 0, e.problem("take", e.members.reason(ctx, explain(err)))
 		}
 		e.pause(ctx, try)

@@ -24,7 +24,7 @@ const endpointsVariable = "HOLDFAST_ETCDKV_ENDPOINTS"
 // engine makes an engine on a map of its own.
 func engine(t *testing.T, endpoints []string, prefix string) *etcdkv.Engine {
 	t.Helper()
-	e, err := etcdkv.New(etcdkv.Settings{Endpoints: endpoints, Prefix: prefix, Patience: 2 * time.Second})
+	e, err := etcdkv.New(etcdkv.Settings{Endpoints: endpoints, Prefix: prefix, Patience: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

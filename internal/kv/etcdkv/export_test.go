@@ -6,6 +6,7 @@ package etcdkv
 import (
 	"context"
 	"errors"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -16,13 +17,14 @@ import (
 // LoseAnswers makes all attempts of the term end without an answer; the first one is applied or not.
 func LoseAnswers(engine kv.Engine, written bool) {
 	e := engine.(*Engine)
-	term := e.term
+	enough := e.enough
 	e.commit = func(ctx context.Context, t transaction) (*clientv3.TxnResponse, error) {
-		if t.next.Term != term {
-			return e.once(ctx, t)
-		}
 		if written {
 			_, _ = e.once(ctx, t)
+		}
+		e.enough = func(time.Time) bool {
+			e.commit, e.enough = e.once, enough
+			return true
 		}
 		return nil, errors.New("the answer was lost")
 	}

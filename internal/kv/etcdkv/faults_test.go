@@ -60,6 +60,7 @@ func rows(t *testing.T, e kv.Engine) (kv.Revision, map[string]string) {
 
 // While a majority runs and can be reached, appends go on through every fault, each exactly once, and a watcher sees all of them.
 func TestAppendsAndWatchersOutliveFaults(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]func(c *etcdtest.Cluster, w *etcdtest.Wire) (mend func()){
 		"PausedLeader": func(c *etcdtest.Cluster, _ *etcdtest.Wire) func() {
 			i := c.Leader()
@@ -86,7 +87,7 @@ func TestAppendsAndWatchersOutliveFaults(t *testing.T) {
 			c := etcdtest.Start(t, etcdtest.Options{Members: 3, Flags: quick()})
 			w := c.NewWire(0)
 			endpoints := append([]string{w.Endpoint}, c.Endpoints[1:]...)
-			e, standby := patient(t, 30*time.Second, endpoints...), patient(t, 30*time.Second, endpoints...)
+			e, standby := patient(t, time.Minute, endpoints...), patient(t, time.Minute, endpoints...)
 			term := take(t, e)
 			seen := make(chan kv.Batch, 3*each)
 			go func() {
@@ -136,8 +137,9 @@ func TestAppendsAndWatchersOutliveFaults(t *testing.T) {
 }
 
 func TestWithoutAMajorityNothingIsAnsweredAndNothingIsLost(t *testing.T) {
+	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{Members: 3, Flags: quick()})
-	e := patient(t, time.Second, c.Endpoints...)
+	e := patient(t, 5*time.Second, c.Endpoints...)
 	term := take(t, e)
 	if _, err := e.Append(t.Context(), term, put("a", 1)); err != nil {
 		t.Fatal(err)
@@ -151,7 +153,9 @@ func TestWithoutAMajorityNothingIsAnsweredAndNothingIsLost(t *testing.T) {
 	if _, err := e.Append(t.Context(), term, put("a", 3)); !errors.Is(err, kv.ErrFenced) {
 		t.Errorf("the term goes on after an unknown outcome: %v", err)
 	}
-	if _, err := e.Own(t.Context()); err == nil {
+	soon, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := e.Own(soon); err == nil {
 		t.Error("the map can be taken without a majority")
 	}
 	c.Resume(0)
@@ -170,7 +174,7 @@ func TestWithoutAMajorityNothingIsAnsweredAndNothingIsLost(t *testing.T) {
 // A lost answer is found out: the batch is there once, whether the first attempt was applied or not.
 func TestALostAnswerIsFoundOut(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
-	e := patient(t, 5*time.Second, c.Endpoints...)
+	e := patient(t, time.Minute, c.Endpoints...)
 	term := take(t, e)
 	for i, written := range []bool{true, false, true} {
 		etcdkv.LoseOneAnswer(e, written)
@@ -196,7 +200,7 @@ func TestTwoOwnersWhoBothBelieve(t *testing.T) {
 	var told []claim
 	var owners sync.WaitGroup
 	for o := range 2 {
-		e := patient(t, 5*time.Second, c.Endpoints...)
+		e := patient(t, time.Minute, c.Endpoints...)
 		owners.Go(func() {
 			for i := 0; ; i++ {
 				term, err := e.Own(t.Context())
@@ -222,7 +226,7 @@ func TestTwoOwnersWhoBothBelieve(t *testing.T) {
 		})
 	}
 	owners.Wait()
-	reader := patient(t, 5*time.Second, c.Endpoints...)
+	reader := patient(t, time.Minute, c.Endpoints...)
 	newest, _ := rows(t, reader)
 	values := map[kv.Revision]string{}
 	for b, err := range reader.Watch(t.Context(), 0) {
@@ -249,7 +253,7 @@ func TestAReignEndsWithItsElectionKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := patient(t, 5*time.Second, c.Endpoints...)
+	e := patient(t, time.Minute, c.Endpoints...)
 	e.Reign(etcdkv.Reign{Key: "/lead", Created: elected.Header.GetRevision()})
 	term := take(t, e)
 	if _, err := e.Append(t.Context(), term, put("a", 1)); err != nil {
@@ -277,7 +281,7 @@ func TestAReignEndsWithItsElectionKey(t *testing.T) {
 // Others in the same etcd compact its history while a watcher is cut off. It has seen everything of its own map, so it goes on.
 func TestAWatcherOutlivesTheCompactionOfOthers(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
-	e, standby := patient(t, 20*time.Second, c.Endpoints...), patient(t, 20*time.Second, c.Endpoints...)
+	e, standby := patient(t, time.Minute, c.Endpoints...), patient(t, time.Minute, c.Endpoints...)
 	term := take(t, e)
 	if _, err := e.Append(t.Context(), term, put("a", 1)); err != nil {
 		t.Fatal(err)
@@ -329,7 +333,7 @@ func TestAWatcherOutlivesTheCompactionOfOthers(t *testing.T) {
 // The history of an etcd that nobody compacts does not grow for ever.
 func TestHistoryIsForgotten(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
-	e := patient(t, 5*time.Second, c.Endpoints...)
+	e := patient(t, time.Minute, c.Endpoints...)
 	term := take(t, e)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})

@@ -75,6 +75,7 @@ func TestAnOldEtcdIsRefused(t *testing.T) {
 }
 
 func TestNobodyThereIsSaid(t *testing.T) {
+	t.Parallel()
 	e := patient(t, 300*time.Millisecond, "http://127.0.0.1:1")
 	_, err := e.Own(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
@@ -102,7 +103,7 @@ func TestRightsAreChecked(t *testing.T) {
 	must(admin.AuthEnable(ctx))
 
 	as := func(user, password, prefix string) (*etcdkv.Engine, error) {
-		e, err := etcdkv.New(etcdkv.Settings{Endpoints: c.Endpoints, Prefix: prefix, User: user, Password: password, Patience: 2 * time.Second})
+		e, err := etcdkv.New(etcdkv.Settings{Endpoints: c.Endpoints, Prefix: prefix, User: user, Password: password, Patience: time.Minute})
 		if err == nil {
 			t.Cleanup(func() { _ = e.Close() })
 		}
@@ -136,7 +137,7 @@ func TestRightsAreChecked(t *testing.T) {
 
 func TestAFullEtcdIsSaidAndRecovers(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{Flags: []string{"--quota-backend-bytes", "3000000"}})
-	e := patient(t, 5*time.Second, c.Endpoints...)
+	e := patient(t, time.Minute, c.Endpoints...)
 	term := take(t, e)
 	large := kv.Batch{Put: []kv.Entry{{Key: "large", Value: make([]byte, 900<<10)}}}
 	var err error
@@ -221,6 +222,7 @@ func (a *authority) make(name string, c *x509.Certificate, until time.Time) (*x5
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	a.make("server", &x509.Certificate{}, time.Now().Add(time.Hour))
 	a.make("client", &x509.Certificate{}, time.Now().Add(time.Hour))
@@ -246,7 +248,7 @@ func TestTLS(t *testing.T) {
 		t.Run(w.name, func(t *testing.T) {
 			s := etcdkv.Settings{Endpoints: w.endpoints, CA: a.file("ca.crt"), Patience: 2 * time.Second}
 			if w.want == "" {
-				s.Patience = 20 * time.Second
+				s.Patience = time.Minute
 			}
 			if w.certificate != "" {
 				s.Certificate, s.Key = a.file(w.certificate+".crt"), a.file(w.certificate+".key")
