@@ -89,6 +89,8 @@ func (s *Resources) provide(ctx context.Context, p presence, a Availability, lay
 		return s.Create(ctx, name, []NewResource{{Node: node, Kind: p.replica.Kind, Layers: a.Layers}})
 	case p.there && a.Diskful && p.replica.Kind != schema.Diskful:
 		return s.provideDisk(ctx, p, a, layers)
+	case p.there && p.replica.Inactive:
+		return s.provideActive(ctx, p)
 	case p.there:
 		return s.keep(ctx, p)
 	case !a.Diskful && p.elsewhere && model.Replicates(p.layers):

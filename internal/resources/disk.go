@@ -62,7 +62,17 @@ func (s *Resources) settled(ctx context.Context, verb string, name model.Definit
 	if failed != nil {
 		return notices, failed.Fix("the node tries again by itself; look at the state of the resource")
 	}
-	return notices, s.Finish(context.WithoutCancel(ctx), id)
+	if err := s.Finish(context.WithoutCancel(ctx), id); err != nil {
+		return notices, err
+	}
+	// What the node has said is noted in the row, and it shall have said it of the row as it is now.
+	if now := schema.Resources.Revision(s.Store.Snapshot(), id); now > rev {
+		_, failed = s.Await(ctx, verb, name, now, []model.ResourceID{id})
+	}
+	if failed != nil {
+		return notices, failed
+	}
+	return notices, nil
 }
 
 // giveDisk gives a node a replica with a disk, or a disk to the replica that it has.
@@ -253,6 +263,24 @@ func (s *Resources) setInactive(ctx context.Context, definition, node string, in
 		}
 	}
 	return notices, err
+}
+
+// provideActive activates a replica that was deactivated. It takes the place of one that is
+// active in the same space, if nobody uses that.
+func (s *Resources) provideActive(ctx context.Context, p presence) (Created, error) {
+	out := Created{Definition: p.definition}
+	name, node := string(p.definition.Name), string(p.node.Name)
+	if other := activeElsewhere(s.Store.Snapshot(), p.replica); other != "" {
+		if _, err := s.Deactivate(ctx, name, string(other)); err != nil {
+			return out, err
+		}
+		out.Notices = append(out.Notices, errs.Notice{
+			Kind: errs.Deactivated, Object: errs.Resource, Message: fmt.Sprintf("resource %s on node %s was deactivated", name, other),
+		})
+	}
+	notices, err := s.Activate(ctx, name, node)
+	out.Notices = append(out.Notices, notices...)
+	return out, err
 }
 
 // activeElsewhere names a node where the data of a replica in a shared space is in use or may

@@ -6,6 +6,7 @@ package resources
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
@@ -152,7 +153,7 @@ func (m *migration) takeBack(ctx context.Context, why *errs.Error) error {
 			_, err := m.markDeleting(tx, x)
 			return err
 		}
-		x.Adding, x.Becomes = false, m.was
+		x.Adding, x.Becomes, x.Volumes = false, m.was, slices.Clone(x.Volumes)
 		for i := range x.Volumes {
 			x.Volumes[i].Deleting = true
 		}
