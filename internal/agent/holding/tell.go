@@ -91,8 +91,13 @@ func (h *Holding) List(ctx context.Context) ([]*agentpb.HeldPool, error) {
 		list = append(list, m)
 	}
 	for _, st := range all { // Those that an earlier process knew, until this one is told of them.
-		for _, pool := range st.Pools {
-			if !known[pool] {
+		pools := slices.Clone(st.Pools)
+		for _, h := range st.Holds {
+			pools = append(pools, h.Pool)
+		}
+		for _, pool := range pools {
+			if pool != "" && !known[pool] && !held.IsTrial(pool) {
+				known[pool] = true
 				list = append(list, message(pool, st))
 			}
 		}

@@ -61,7 +61,7 @@ func newDaemon(t *testing.T) *daemon {
 // serve serves until the returned function is called.
 func (d *daemon) serve(t *testing.T) (stop func()) {
 	t.Helper()
-	l, err := net.Listen("unix", d.socket) //nolint:noctx // It is local.
+	l, err := net.Listen("unix", d.socket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,11 +151,11 @@ func (d *daemon) answer(procedure uint32, body []byte) (answer []byte, status ui
 		}
 		x.number(uint32(len(d.domains)))
 	case procXML:
-		name := string(body[4 : 4+binary.BigEndian.Uint32(body)])
-		if d.domains[name] == "" {
+		text := d.domains[string(body[4:4+binary.BigEndian.Uint32(body)])]
+		if text == "" {
 			return domainError(), statusError, true
 		}
-		x.text(d.domains[name])
+		x.text(text)
 	case procOpen:
 	}
 	return x, statusOK, true

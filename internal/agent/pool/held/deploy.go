@@ -128,6 +128,9 @@ func (p *Pool) undeploy(ctx context.Context, id pool.ID) {
 
 // reconcile makes the holds of volumes agree with what is open: an earlier process, or a call whose end is not known, may have left them otherwise.
 func (p *Pool) reconcile(ctx context.Context, all []pool.Volume) error {
+	if p.Trial() {
+		return nil
+	}
 	if err := p.rebuild(ctx); err != nil {
 		return err
 	}

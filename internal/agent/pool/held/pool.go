@@ -25,6 +25,21 @@ type look struct {
 	identity string
 }
 
+// checkPrefix is before the name of a pool that is only looked at: what is held for that is no hold on the pool of that name.
+const checkPrefix = "check of "
+
+// wanted is the pool as it is held.
+func (p *Pool) wanted() hold.Pool {
+	w := p.spec.Pool
+	if p.Trial() {
+		w.ID = checkPrefix + w.ID
+	}
+	return w
+}
+
+// IsTrial tells whether the name of a pool in the holds of a host is that of one that is only looked at.
+func IsTrial(id string) bool { return strings.HasPrefix(id, checkPrefix) }
+
 // Spec returns what the pool lies on.
 func (p *Pool) Spec() Spec { return p.spec }
 
@@ -44,7 +59,7 @@ func (p *Pool) asleep(ctx context.Context) (look, bool) {
 	if active || time.Since(l.at) > p.host.c.Remember {
 		return look{}, false
 	}
-	s, err := p.host.c.Holds.Inspect(ctx, p.spec.Pool.ID)
+	s, err := p.host.c.Holds.Inspect(ctx, p.wanted().ID)
 	return l, err != nil || s.State == hold.Absent || s.State == hold.Unmounting
 }
 

@@ -106,7 +106,7 @@ func (p *Pool) watch(ctx context.Context, end context.CancelCauseFunc, over <-ch
 
 // unwell says why the source cannot be worked with although it is held, or nil.
 func (p *Pool) unwell(ctx context.Context) error {
-	s, err := p.host.c.Holds.Inspect(ctx, p.spec.Pool.ID)
+	s, err := p.host.c.Holds.Inspect(ctx, p.wanted().ID)
 	if err != nil {
 		return nil //nolint:nilerr // Nothing is known against it.
 	}
@@ -183,7 +183,7 @@ func (p *Pool) start(ctx context.Context, run *running) error {
 	}
 	pid := os.Getpid()
 	id := hold.ID(fmt.Sprintf("agent/%s/%d-%d-%d", p.spec.Pool.ID, pid, p.host.start, number))
-	h, err := p.host.c.Holds.Acquire(ctx, p.spec.Pool, hold.Request{
+	h, err := p.host.c.Holds.Acquire(ctx, p.wanted(), hold.Request{
 		ID: id, Holder: hold.Holder{Kind: hold.Job, Name: holderName, PID: pid, Start: p.host.start}, Mode: p.mode(),
 	})
 	if err != nil {
