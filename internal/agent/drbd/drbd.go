@@ -261,8 +261,7 @@ func (d *DRBD) observeDetached(ctx context.Context, w *Want, h *Have, v Volume) 
 	what := fmt.Sprintf("look at the data generation of volume %d of resource %s", v.Number, w.Name)
 	generation, err := d.generation(ctx, w.Name, what, v)
 	if err != nil {
-		var e *KernelError
-		if errors.As(err, &e) {
+		if _, failed := errors.AsType[*KernelError](err); failed {
 			return nil // Attaching it fails as well, and says why.
 		}
 		return err

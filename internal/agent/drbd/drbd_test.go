@@ -221,7 +221,32 @@ func (r *rig) secondVolume() {
 	for name := range r.ids {
 		r.wants[name] = r.want(name, v, w)
 	}
-	r.apply("bravo", "charlie", "alpha")
+	r.apply("bravo", "charlie", "alpha", "bravo", "alpha")
+}
+
+// TestDisksAreAttachedWhenAllHostsHaveTheVolume: the kernel hangs in the attachment of a disk that a third host does not know.
+func TestDisksAreAttachedWhenAllHostsHaveTheVolume(t *testing.T) {
+	r := newRig(t)
+	r.up()
+	r.create("alpha", 1, second, 16*mib)
+	r.change("alpha", func(w *drbd.Want) {
+		w.Volumes = append(w.Volumes, drbd.Volume{Number: 1, Minor: 1001, Disk: second, Size: 16 * mib, Start: drbd.StartEqual})
+	})
+	r.apply("alpha")
+	if calls := r.cluster.Node("alpha").Calls(); !slices.Contains(calls, "drbdsetup new-minor r0 1001 1") || slices.Contains(calls, "drbdadm adjust r0") {
+		t.Errorf("%v", calls)
+	}
+	if waits := r.waits("alpha"); !strings.Contains(strings.Join(waits, ";"), "waits for bravo, charlie to have its new volume") {
+		t.Errorf("%v", waits)
+	}
+	// One that cannot be reached is not waited for.
+	for _, name := range []string{"bravo", "charlie"} {
+		r.cluster.Cut("alpha", name)
+	}
+	r.apply("alpha")
+	if s := r.state("alpha"); s.Devices[1].Disk != kernel.Inconsistent {
+		t.Errorf("%v", s)
+	}
 }
 
 func TestVolumeIsAddedToARunningResource(t *testing.T) {
@@ -278,7 +303,10 @@ func TestVolumeWithAGenerationIsUpToDateAtOnce(t *testing.T) {
 			w.Volumes = append(w.Volumes, own)
 		})
 		r.apply(name)
-		if waits := r.waits(name); len(waits) > 0 {
+	}
+	for _, name := range []string{"alpha", "bravo", "charlie"} {
+		r.apply(name)
+		if waits := r.waits(name); name != "alpha" && len(waits) > 0 || len(r.cluster.Node("alpha").Generation(second)) != 16 {
 			t.Errorf("%s: %v", name, waits)
 		}
 	}

@@ -38,14 +38,22 @@ func (d *DRBD) Plan(w Want, h Have) ([]stack.Step, error) {
 	if len(steps) > 0 {
 		return steps, nil // What is left to adjust is seen when these are done.
 	}
-	if adjust := due(&h); len(adjust) > 0 {
-		if err := review(&w, adjust); err != nil {
+	adjust := due(&h)
+	if h.State != nil {
+		// All hosts that are connected get the device of a new volume before any attaches its disk.
+		if steps := d.planDevices(&w, adjust); len(steps) > 0 {
+			return steps, nil
+		}
+		if err := empty(&w, &h); err != nil {
 			return nil, err
 		}
-		for _, v := range w.Volumes {
-			if h.Empty[v.Number] {
-				return nil, &EmptyError{Resource: w.Name, Volume: v.Number}
-			}
+		if len(lacking(&w, &h, adjust)) > 0 {
+			adjust = nil
+		}
+	}
+	if len(adjust) > 0 {
+		if err := review(&w, adjust); err != nil {
+			return nil, err
 		}
 		return []stack.Step{{
 			What: fmt.Sprintf("adjust resource %s: %s", w.Name, summary(adjust)),
@@ -143,6 +151,51 @@ func due(h *Have) []Command {
 		return false
 	})
 	return rest
+}
+
+// planDevices are steps for volumes that a resource that runs does not have yet: their devices alone, without disks.
+func (d *DRBD) planDevices(w *Want, adjust []Command) []stack.Step {
+	var steps []stack.Step
+	for _, v := range w.Volumes {
+		if !slices.ContainsFunc(adjust, func(c Command) bool {
+			return c.Verb == "new-minor" && c.number(2) == v.Number && c.number(1) == v.Minor
+		}) {
+			continue
+		}
+		steps = append(steps, stack.Step{
+			What: fmt.Sprintf("add volume %d to resource %s", v.Number, w.Name),
+			Do:   func(ctx context.Context) error { return d.addVolume(ctx, w, v) },
+		})
+	}
+	return steps
+}
+
+// empty refuses to attach a disk without content to a resource that someone uses.
+func empty(w *Want, h *Have) error {
+	for _, v := range w.Volumes {
+		if h.Empty[v.Number] {
+			return &EmptyError{Resource: w.Name, Volume: v.Number}
+		}
+	}
+	return nil
+}
+
+// lacking names the peers that are connected and do not have a volume yet whose disk is to be attached. DRBD hangs in that, for ever, when the resource is Primary
+// on a host and a third one does not have the volume.
+func lacking(w *Want, h *Have, adjust []Command) []string {
+	var names []string
+	for _, v := range w.Volumes {
+		if !slices.ContainsFunc(adjust, func(c Command) bool { return c.Verb == "attach" && c.number(0) == v.Minor }) {
+			continue
+		}
+		for _, c := range h.State.Connections {
+			p, ok := c.PeerDevice(v.Number)
+			if c.State == kernel.Connected && (!ok || p.Replication == "Off") && !slices.Contains(names, c.Name) {
+				names = append(names, c.Name)
+			}
+		}
+	}
+	return names
 }
 
 // The names of attempts that may have no effect.

@@ -48,6 +48,16 @@ func (d *DRBD) adjust(ctx context.Context, w *Want) error {
 	return err
 }
 
+// addVolume makes the device of a volume in a resource that runs.
+func (d *DRBD) addVolume(ctx context.Context, w *Want, v Volume) error {
+	args := []string{"new-minor", w.Name, strconv.Itoa(v.Minor), strconv.Itoa(v.Number)}
+	if v.Disk == "" {
+		args = append(args, "--diskless")
+	}
+	_, err := d.run(ctx, w.Name, fmt.Sprintf("add volume %d to resource %s", v.Number, w.Name), "drbdsetup", args...)
+	return err
+}
+
 // down takes a resource down. The kernel refuses it, whole, while anyone has a device open.
 func (d *DRBD) down(ctx context.Context, w *Want) error {
 	s, err := d.state(ctx, w.Name)

@@ -52,10 +52,10 @@ func TestWishIsWhatIsAssigned(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 		t.Error(diff)
 	}
-	if got := assignment.Metadata(assigned(), assigned().Volumes[1]); got != (drbd.Metadata{Peers: 5, Generation: "5A3C6E4F12345678"}) {
+	if got := assignment.Metadata(assigned(), assigned().GetVolumes()[1]); got != (drbd.Metadata{Peers: 5, Generation: "5A3C6E4F12345678"}) {
 		t.Errorf("%+v", got)
 	}
-	if got := assignment.Backing(assigned(), assigned().Volumes[0]); metadata.Usable(got, 5) != 1<<30 {
+	if got := assignment.Backing(assigned(), assigned().GetVolumes()[0]); metadata.Usable(got, 5) != 1<<30 {
 		t.Errorf("%d bytes below", got)
 	}
 }
