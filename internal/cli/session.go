@@ -59,7 +59,11 @@ func (a *app) once(cmd *cobra.Command, args []string, do action, out io.Writer) 
 	if s.Client, err = a.connect(s.note, s.listFlags(cmd)...); err != nil {
 		return err
 	}
-	err = s.refusal(do(cmd.Context(), s, args))
+	err = do(cmd.Context(), s, args)
+	if _, ok := errors.AsType[*client.UnexpectedError](err); ok && a.globals.curl {
+		err = nil // Nobody has answered.
+	}
+	err = s.refusal(err)
 	s.suggest(cmd.Context())
 	return errors.Join(err, s.finish(err))
 }
