@@ -36,6 +36,11 @@ func (s *Snapshots) Create(ctx context.Context, list []New) ([]schema.Snapshot, 
 	if err != nil {
 		return nil, nil, err
 	}
+	return s.create(ctx, r)
+}
+
+// create is Create once its request is checked.
+func (s *Snapshots) create(ctx context.Context, r *request) ([]schema.Snapshot, []errs.Notice, error) {
 	defer s.begin(r.id)()
 	if _, err := schema.Update(ctx, s.Store, r.commit); err != nil {
 		return nil, nil, err

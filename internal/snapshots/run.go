@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/model"
@@ -36,6 +37,10 @@ func (s *Snapshots) Run(ctx context.Context) {
 		cancel()
 		<-ended
 	}()
+	var auto sync.WaitGroup
+	auto.Go(func() { s.autoSnapshots(ctx) })
+	defer auto.Wait()
+	defer cancel()
 	look := time.NewTimer(0)
 	defer look.Stop()
 	for {
