@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/file"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/pooltest"
 	"github.com/holdfast-storage/holdfast/internal/agent/stack"
 	"github.com/holdfast-storage/holdfast/internal/command"
@@ -99,4 +100,54 @@ func BenchmarkCommand(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkSnapshot compares the time from the wish for a snapshot of 1 GiB of blocks that can be shared until it is durable with the command that does the same by hand. It reports
+// both in milliseconds, and their ratio.
+func BenchmarkSnapshot(b *testing.B) {
+	pooltest.NeedHost(b, "mkfs.xfs", "cp")
+	dir := filepath.Join(pooltest.Mount(b, "xfs", 6<<30), "pool")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	d, err := file.New(file.Config{Name: "p", Node: "n1", Dir: dir, Thin: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := stack.New(pools{"p": d}, &command.Exec{})
+	b.Cleanup(s.Close)
+	w := stack.Want{Resource: "db", Volumes: []stack.VolumeWant{{Pool: "p", Size: 1 << 30}}}
+	apply := func() (took time.Duration) {
+		start := time.Now()
+		if _, err := s.Apply(b.Context(), w); err != nil {
+			b.Fatal(err)
+		}
+		return time.Since(start)
+	}
+	apply()
+	path := filepath.Join(dir, "db_00000.volume")
+	pooltest.Run(b, "dd", "if=/dev/urandom", "of="+path, "bs=4M", "count=256", "conv=notrunc,fsync", "status=none")
+	var ours, theirs time.Duration
+	n := 0
+	for b.Loop() {
+		w.Snapshots = []stack.SnapshotWant{{Name: "snap", Volumes: []stack.SnapshotVolume{{Pool: "p"}}}}
+		ours += apply()
+		w.Snapshots[0].Destroy = true
+		apply()
+		start := time.Now()
+		pooltest.Run(b, "cp", "--reflink=always", path, filepath.Join(dir, "copy"))
+		pooltest.Run(b, "sync", filepath.Join(dir, "copy"))
+		theirs += time.Since(start)
+		if err := os.Remove(filepath.Join(dir, "copy")); err != nil {
+			b.Fatal(err)
+		}
+		n++
+	}
+	w.Snapshots, w.Destroy = nil, true
+	apply()
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 / float64(n) }
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(ms(ours), "ms/snapshot")
+	b.ReportMetric(ms(theirs), "ms/by-hand")
+	b.ReportMetric(ms(ours)/ms(theirs), "ratio")
 }
