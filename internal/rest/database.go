@@ -27,7 +27,7 @@ type backupRequest struct {
 }
 
 // fileName is what clients may call a file.
-var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`) //nolint:gochecknoglobals // A compiled constant.
+var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 func (s *Server) backupDatabase(q *request) (wire.RcList, error) {
 	return s.writeDatabase(q, "a backup of the database is", Database.Named)

@@ -95,29 +95,29 @@ type process struct {
 	log string
 }
 
-func newProcess(t testing.TB, s settings) *process {
-	t.Helper()
-	s.Dir = filepath.Join(t.TempDir(), s.Name)
+func newProcess(tb testing.TB, s settings) *process {
+	tb.Helper()
+	s.Dir = filepath.Join(tb.TempDir(), s.Name)
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	s.Listen, s.Agents = free(t), free(t)
-	p := &process{settings: s, t: t, url: "http://" + s.Listen, log: filepath.Join(s.Dir, "log")}
-	t.Cleanup(func() {
+	s.Listen, s.Agents = free(tb), free(tb)
+	p := &process{settings: s, t: tb, url: "http://" + s.Listen, log: filepath.Join(s.Dir, "log")}
+	tb.Cleanup(func() {
 		p.kill()
-		if t.Failed() {
+		if tb.Failed() {
 			text, _ := os.ReadFile(p.log)
-			t.Logf("%s said:\n%s", s.Name, text[max(0, len(text)-4000):])
+			tb.Logf("%s said:\n%s", s.Name, text[max(0, len(text)-4000):])
 		}
 	})
 	return p
 }
 
-func free(t testing.TB) string {
-	t.Helper()
+func free(tb testing.TB) string {
+	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()
@@ -175,8 +175,8 @@ func (p *process) healthy() bool {
 }
 
 // leading returns the controller that says that it is well, within a time.
-func leading(t testing.TB, all []*process, within time.Duration) (*process, time.Duration) {
-	t.Helper()
+func leading(tb testing.TB, all []*process, within time.Duration) (*process, time.Duration) {
+	tb.Helper()
 	began := time.Now()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -188,6 +188,6 @@ func leading(t testing.TB, all []*process, within time.Duration) (*process, time
 		}
 		<-tick.C
 	}
-	t.Fatalf("no controller was well within %s", within)
+	tb.Fatalf("no controller was well within %s", within)
 	return nil, 0
 }

@@ -83,6 +83,7 @@ func TestAppendsAndWatchersOutliveFaults(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			const each = 15
 			c := etcdtest.Start(t, etcdtest.Options{Members: 3, Flags: quick()})
 			w := c.NewWire(0)

@@ -246,6 +246,7 @@ func TestTLS(t *testing.T) {
 		{"ExpiredMember", expired, "client", "expired"},
 	} {
 		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
 			s := etcdkv.Settings{Endpoints: w.endpoints, CA: a.file("ca.crt"), Patience: 2 * time.Second}
 			if w.want == "" {
 				s.Patience = time.Minute
