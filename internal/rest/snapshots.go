@@ -6,6 +6,7 @@ package rest
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"strings"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
@@ -87,9 +88,7 @@ func (s *Server) takeSnapshots(q *request, asked []wire.SnapshotCreate) (wire.Rc
 	for i, a := range asked {
 		list[i] = snapshots.New{Definition: a.ResourceName, Name: a.Name, Nodes: a.Nodes, Props: map[string]string{}}
 		for _, props := range []wire.Properties{a.Props, a.SnapshotDefinitionProps} {
-			for k, v := range props {
-				list[i].Props[k] = v
-			}
+			maps.Copy(list[i].Props, props)
 		}
 	}
 	made, notices, err := s.Snapshots.Create(q.Context(), list)

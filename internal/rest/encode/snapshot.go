@@ -4,6 +4,8 @@
 package encode
 
 import (
+	"maps"
+
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/wire"
@@ -71,9 +73,7 @@ func snapshotFlags(st schema.SnapshotState, deleting bool) []string {
 func merged(first, second wire.Properties) wire.Properties {
 	out := make(wire.Properties, len(first)+len(second))
 	for _, p := range []wire.Properties{first, second} {
-		for k, v := range p {
-			out[k] = v
-		}
+		maps.Copy(out, p)
 	}
 	return out
 }
