@@ -48,6 +48,7 @@ type memory struct {
 	forgotten map[int]bool         // Retired peers that were forgotten.
 	attempts  map[string]time.Time // When an attempt that had no effect may be made again.
 	delays    map[string]time.Duration
+	attaching map[int]time.Time // Since when volumes are seen Negotiating.
 }
 
 // New returns a DRBD of this host.
@@ -66,7 +67,7 @@ func (d *DRBD) recall(resource string, f func(*memory)) {
 	defer d.mu.Unlock()
 	m := d.memory[resource]
 	if m == nil {
-		m = &memory{forgotten: map[int]bool{}, attempts: map[string]time.Time{}, delays: map[string]time.Duration{}}
+		m = &memory{forgotten: map[int]bool{}, attempts: map[string]time.Time{}, delays: map[string]time.Duration{}, attaching: map[int]time.Time{}}
 		d.memory[resource] = m
 	}
 	f(m)
@@ -141,11 +142,36 @@ func (h *Have) remember(w *Want, m *memory, now time.Time) {
 		clear(m.delays)
 	}
 	h.Forgotten, h.Resting = maps.Clone(m.forgotten), map[string]bool{}
+	h.Stuck = m.stuck(h.State, now)
 	for what, until := range m.attempts {
 		if now.Before(until) {
 			h.Resting[what] = true
 		}
 	}
+}
+
+// patience is how long a disk may take to be attached.
+const patience = 10 * time.Second
+
+// stuck returns the volumes whose disk has been attaching for long, each once in that time.
+func (m *memory) stuck(s *kernel.Resource, now time.Time) (volumes []int) {
+	if s == nil {
+		clear(m.attaching)
+		return nil
+	}
+	for _, v := range s.Devices {
+		since, known := m.attaching[v.Volume]
+		switch {
+		case v.Disk != kernel.Negotiating:
+			delete(m.attaching, v.Volume)
+		case !known:
+			m.attaching[v.Volume] = now
+		case now.Sub(since) >= patience:
+			volumes = append(volumes, v.Volume)
+			m.attaching[v.Volume] = now
+		}
+	}
+	return volumes
 }
 
 // state asks the kernel for a resource; nil when it does not run.
@@ -229,16 +255,10 @@ func setUp(r *kernel.Resource) string {
 
 // observeVolumes looks at what only some volumes need.
 func (d *DRBD) observeVolumes(ctx context.Context, w *Want, h *Have) error {
-	h.Untouched, h.Empty = map[int]bool{}, map[int]bool{}
+	h.Untouched = map[int]bool{}
 	for _, v := range w.Volumes {
 		device, ok := h.State.Device(v.Number)
-		if v.Destroy || v.Disk == "" {
-			continue
-		}
-		if !ok || device.Disk == kernel.Diskless {
-			if err := d.observeDetached(ctx, w, h, v); err != nil {
-				return err
-			}
+		if !ok || v.Destroy || v.Disk == "" {
 			continue
 		}
 		if v.Start != StartNone && device.Disk == kernel.Inconsistent {
@@ -250,29 +270,6 @@ func (d *DRBD) observeVolumes(ctx context.Context, w *Want, h *Have) error {
 		}
 	}
 	return nil
-}
-
-// observeDetached looks at the disk of a volume that is to be attached to a resource that someone uses.
-func (d *DRBD) observeDetached(ctx context.Context, w *Want, h *Have, v Volume) error {
-	attach := func(c Command) bool { return c.Verb == "attach" && c.number(0) == v.Minor }
-	if !used(h.State) || copied(h.State, v.Number) || !slices.ContainsFunc(h.Adjust, attach) {
-		return nil
-	}
-	what := fmt.Sprintf("look at the data generation of volume %d of resource %s", v.Number, w.Name)
-	generation, err := d.generation(ctx, w.Name, what, v)
-	if err != nil {
-		if _, failed := errors.AsType[*KernelError](err); failed {
-			return nil // Attaching it fails as well, and says why.
-		}
-		return err
-	}
-	h.Empty[v.Number] = generation == justCreated
-	return nil
-}
-
-// used tells whether any host that is connected is Primary.
-func used(s *kernel.Resource) bool {
-	return s.Role == kernel.Primary || slices.ContainsFunc(s.Connections, func(c kernel.Connection) bool { return c.Role == kernel.Primary })
 }
 
 // copied tells whether a peer that is connected has all data of a volume.

@@ -221,64 +221,19 @@ func (r *rig) secondVolume() {
 	for name := range r.ids {
 		r.wants[name] = r.want(name, v, w)
 	}
-	r.apply("bravo", "charlie", "alpha", "bravo", "alpha")
-}
-
-// TestDisksAreAttachedWhenAllHostsHaveTheVolume: the kernel hangs in the attachment of a disk that a third host does not know.
-func TestDisksAreAttachedWhenAllHostsHaveTheVolume(t *testing.T) {
-	r := newRig(t)
-	r.up()
-	r.create("alpha", 1, second, 16*mib)
-	r.change("alpha", func(w *drbd.Want) {
-		w.Volumes = append(w.Volumes, drbd.Volume{Number: 1, Minor: 1001, Disk: second, Size: 16 * mib, Start: drbd.StartEqual})
-	})
-	r.apply("alpha")
-	if calls := r.cluster.Node("alpha").Calls(); !slices.Contains(calls, "drbdsetup new-minor r0 1001 1") || slices.Contains(calls, "drbdadm adjust r0") {
-		t.Errorf("%v", calls)
-	}
-	if waits := r.waits("alpha"); !strings.Contains(strings.Join(waits, ";"), "waits for bravo, charlie to have its new volume") {
-		t.Errorf("%v", waits)
-	}
-	// One that cannot be reached is not waited for.
-	for _, name := range []string{"bravo", "charlie"} {
-		r.cluster.Cut("alpha", name)
-	}
-	r.apply("alpha")
-	if s := r.state("alpha"); s.Devices[1].Disk != kernel.Inconsistent {
-		t.Errorf("%v", s)
-	}
+	r.apply("bravo", "charlie", "alpha")
 }
 
 func TestVolumeIsAddedToARunningResource(t *testing.T) {
 	r := newRig(t)
 	r.up()
+	r.cluster.Node("alpha").Use(device, pool.Holder{Kind: pool.Mounted, Name: "/srv"})
 	r.secondVolume()
+	r.cluster.Node("alpha").Free(device)
 	for name := range r.ids {
 		if waits := r.waits(name); len(waits) > 0 || len(r.state(name).Devices) != 2 {
 			t.Errorf("%s: %v", name, waits)
 		}
-	}
-}
-
-// TestEmptyVolumeIsNotAddedToAResourceInUse: the kernel hangs in the attachment of the second of its disks.
-func TestEmptyVolumeIsNotAddedToAResourceInUse(t *testing.T) {
-	for _, user := range []string{"alpha", "bravo", "charlie"} {
-		r := newRig(t)
-		r.up()
-		r.cluster.Node(user).Use(device, pool.Holder{Kind: pool.Mounted, Name: "/srv"})
-		r.create("alpha", 1, second, 16*mib)
-		r.change("alpha", func(w *drbd.Want) {
-			w.Volumes = append(w.Volumes, drbd.Volume{Number: 1, Minor: 1001, Disk: second, Start: drbd.StartEqual})
-		})
-		r.cluster.Node("alpha").Calls()
-		if _, err := r.try("alpha"); !errors.As(err, new(*drbd.EmptyError)) {
-			t.Errorf("used on %s: %v", user, err)
-		}
-		if r.called("alpha", "drbdadm adjust") {
-			t.Errorf("used on %s: it was adjusted", user)
-		}
-		r.cluster.Node(user).Free(device)
-		r.apply("alpha")
 	}
 }
 

@@ -98,17 +98,6 @@ func (e *MetadataError) Error() string {
 	return fmt.Sprintf("%s has no new metadata of DRBD although drbdmeta said so: its data generation is %q", e.Device, e.Found)
 }
 
-// EmptyError says that a volume without any content cannot be added while someone uses its resource: DRBD hangs in that. It can be when it was made with a
-// generation of data.
-type EmptyError struct {
-	Resource string
-	Volume   int
-}
-
-func (e *EmptyError) Error() string {
-	return fmt.Sprintf("volume %d of resource %s has no content yet and cannot be added while the resource is in use: end its uses for a moment", e.Volume, e.Resource)
-}
-
 // OccupiedError says that no metadata was made, because a filesystem lies where it would be.
 type OccupiedError struct {
 	Device string

@@ -35,22 +35,11 @@ func (d *DRBD) Plan(w Want, h Have) ([]stack.Step, error) {
 		})
 	}
 	steps = append(steps, d.planRemovals(&w, &h)...)
+	steps = append(steps, d.planNudges(&w, &h)...)
 	if len(steps) > 0 {
 		return steps, nil // What is left to adjust is seen when these are done.
 	}
 	adjust := due(&h)
-	if h.State != nil {
-		// All hosts that are connected get the device of a new volume before any attaches its disk.
-		if steps := d.planDevices(&w, adjust); len(steps) > 0 {
-			return steps, nil
-		}
-		if err := empty(&w, &h); err != nil {
-			return nil, err
-		}
-		if len(lacking(&w, &h, adjust)) > 0 {
-			adjust = nil
-		}
-	}
 	if len(adjust) > 0 {
 		if err := review(&w, adjust); err != nil {
 			return nil, err
@@ -133,6 +122,41 @@ func (d *DRBD) planRemovals(w *Want, h *Have) []stack.Step {
 	return steps
 }
 
+// planNudges are steps for disks whose attachment never ends. A peer's answer can reach this host before it has asked for it, and then it waits for ever; it asks anew when a
+// connection ends.
+func (d *DRBD) planNudges(w *Want, h *Have) []stack.Step {
+	for _, volume := range h.Stuck {
+		peer, ok := cheapest(h.State)
+		if !ok {
+			continue
+		}
+		return []stack.Step{{
+			What: fmt.Sprintf("connect resource %s to %s anew, because the disk of volume %d is not taken up", w.Name, peer.Name, volume),
+			Do:   func(ctx context.Context) error { return d.reconnect(ctx, w, peer.PeerID) },
+		}}
+	}
+	return nil
+}
+
+// cheapest is the connected peer whose connection costs least: one without a disk and in no use, if there is one.
+func cheapest(s *kernel.Resource) (kernel.Connection, bool) {
+	var best kernel.Connection
+	least := 3
+	for _, c := range s.Connections {
+		cost := 0
+		if c.Role == kernel.Primary {
+			cost += 2
+		}
+		if !slices.ContainsFunc(c.PeerDevices, func(p kernel.PeerDevice) bool { return p.Client }) {
+			cost++
+		}
+		if c.State == kernel.Connected && (cost < least || best.State == "") {
+			best, least = c, cost
+		}
+	}
+	return best, best.State != ""
+}
+
 // due is what drbdadm would do and is not to rest: a refused connection and a failed disk are tried again only after some time.
 func due(h *Have) []Command {
 	if h.State == nil {
@@ -151,51 +175,6 @@ func due(h *Have) []Command {
 		return false
 	})
 	return rest
-}
-
-// planDevices are steps for volumes that a resource that runs does not have yet: their devices alone, without disks.
-func (d *DRBD) planDevices(w *Want, adjust []Command) []stack.Step {
-	var steps []stack.Step
-	for _, v := range w.Volumes {
-		if !slices.ContainsFunc(adjust, func(c Command) bool {
-			return c.Verb == "new-minor" && c.number(2) == v.Number && c.number(1) == v.Minor
-		}) {
-			continue
-		}
-		steps = append(steps, stack.Step{
-			What: fmt.Sprintf("add volume %d to resource %s", v.Number, w.Name),
-			Do:   func(ctx context.Context) error { return d.addVolume(ctx, w, v) },
-		})
-	}
-	return steps
-}
-
-// empty refuses to attach a disk without content to a resource that someone uses.
-func empty(w *Want, h *Have) error {
-	for _, v := range w.Volumes {
-		if h.Empty[v.Number] {
-			return &EmptyError{Resource: w.Name, Volume: v.Number}
-		}
-	}
-	return nil
-}
-
-// lacking names the peers that are connected and do not have a volume yet whose disk is to be attached. DRBD hangs in that, for ever, when the resource is Primary
-// on a host and a third one does not have the volume.
-func lacking(w *Want, h *Have, adjust []Command) []string {
-	var names []string
-	for _, v := range w.Volumes {
-		if !slices.ContainsFunc(adjust, func(c Command) bool { return c.Verb == "attach" && c.number(0) == v.Minor }) {
-			continue
-		}
-		for _, c := range h.State.Connections {
-			p, ok := c.PeerDevice(v.Number)
-			if c.State == kernel.Connected && (!ok || p.Replication == "Off") && !slices.Contains(names, c.Name) {
-				names = append(names, c.Name)
-			}
-		}
-	}
-	return names
 }
 
 // The names of attempts that may have no effect.

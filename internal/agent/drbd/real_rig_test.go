@@ -186,7 +186,7 @@ func (r *real) try(name string) error {
 // apply brings wishes about, again and again until nothing is waited for, as an agent does.
 func (r *real) apply(names ...string) {
 	r.t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(150 * time.Second)
 	for {
 		var waits []string
 		for _, name := range names {
@@ -204,7 +204,7 @@ func (r *real) apply(names ...string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			r.t.Fatalf("not brought about after a minute: %s", strings.Join(waits, "\n"))
+			r.t.Fatalf("not brought about in time: %s", strings.Join(waits, "\n"))
 		}
 		r.pause()
 	}
@@ -230,7 +230,7 @@ func (r *real) state(name string) kernel.Resource {
 // until waits for a state of a node.
 func (r *real) until(name, what string, is func(kernel.Resource) bool) {
 	r.t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(150 * time.Second)
 	for !is(r.state(name)) {
 		if time.Now().After(deadline) {
 			r.t.Fatalf("%s is not %s: %+v", name, what, r.state(name))

@@ -90,20 +90,6 @@ func TestRealReplicasAreDeclaredEqual(t *testing.T) {
 			t.Errorf("%s: %+v", name, r.state(name))
 		}
 	}
-	// A volume without content is not added while the resource is in use, and is when it is not.
-	f, err := os.OpenFile(r.nodes["alpha"].device(0), os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"alpha", "bravo"} {
-		r.create(r.nodes[name], 1, 16*mib)
-		if err := r.try(name); !errors.As(err, new(*drbd.EmptyError)) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	_ = f.Close()
-	r.wish(r.nodes["charlie"], drbd.Volume{Number: 1, Minor: r.nodes["charlie"].minor(1), Size: 16 * mib})
-	r.apply("alpha", "bravo", "charlie")
 }
 
 func TestRealWatcherFollows(t *testing.T) {

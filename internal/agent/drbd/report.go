@@ -5,7 +5,6 @@ package drbd
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/drbd/kernel"
 )
@@ -20,9 +19,6 @@ func Waiting(w Want, h Have) []string {
 		return []string{"resource " + w.Name + " does not run"}
 	}
 	var why []string
-	if names := lacking(&w, &h, h.Adjust); len(names) > 0 {
-		why = append(why, fmt.Sprintf("resource %s waits for %s to have its new volume", w.Name, strings.Join(names, ", ")))
-	}
 	for _, v := range w.Volumes {
 		if v.Destroy {
 			continue
@@ -34,6 +30,8 @@ func Waiting(w Want, h Have) []string {
 			why = append(why, name+" does not run")
 		case v.Disk != "" && device.Disk == kernel.Diskless:
 			why = append(why, name+" is not attached to its disk")
+		case device.Disk == kernel.Attaching || device.Disk == kernel.Negotiating:
+			why = append(why, name+" is taking up its disk")
 		case !readable(h.State, device):
 			why = append(why, fmt.Sprintf("%s is %s, and no peer with all its data is connected", name, device.Disk))
 		case device.Size < v.Size:

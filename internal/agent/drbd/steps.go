@@ -48,13 +48,10 @@ func (d *DRBD) adjust(ctx context.Context, w *Want) error {
 	return err
 }
 
-// addVolume makes the device of a volume in a resource that runs.
-func (d *DRBD) addVolume(ctx context.Context, w *Want, v Volume) error {
-	args := []string{"new-minor", w.Name, strconv.Itoa(v.Minor), strconv.Itoa(v.Number)}
-	if v.Disk == "" {
-		args = append(args, "--diskless")
-	}
-	_, err := d.run(ctx, w.Name, fmt.Sprintf("add volume %d to resource %s", v.Number, w.Name), "drbdsetup", args...)
+// reconnect ends a connection; the adjustment that follows begins it. The kernel refuses it where it would cost the quorum.
+func (d *DRBD) reconnect(ctx context.Context, w *Want, peer int) error {
+	what := fmt.Sprintf("disconnect resource %s from peer %d", w.Name, peer)
+	_, err := d.run(ctx, w.Name, what, "drbdsetup", "disconnect", w.Name, strconv.Itoa(peer))
 	return err
 }
 

@@ -105,7 +105,7 @@ type Have struct {
 	State     *kernel.Resource // Nil: the resource does not run.
 	Adjust    []Command        // What drbdadm would do to bring the kernel to the file. Known when the file is current.
 	Untouched map[int]bool     // Volumes with a start whose disk never had content.
-	Empty     map[int]bool     // Volumes without content that are to be attached to a resource that someone uses, where no peer has content either.
+	Stuck     []int            // Volumes whose disk has been attaching for long.
 	Forgotten map[int]bool     // Retired peers that are surely forgotten.
 	Resting   map[string]bool  // Attempts that failed a short while ago; they are not made again yet.
 }

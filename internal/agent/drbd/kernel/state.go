@@ -13,6 +13,8 @@ const (
 	UpToDate     = "UpToDate"
 	Inconsistent = "Inconsistent"
 	Diskless     = "Diskless"
+	Attaching    = "Attaching"
+	Negotiating  = "Negotiating" // Attaching, and not agreed with the peers yet.
 
 	Connected  = "Connected"
 	StandAlone = "StandAlone"
