@@ -129,8 +129,12 @@ func (e *Election) try(ctx context.Context) (context.Context, context.CancelFunc
 func (e *Election) look(ctx context.Context) (key *clientv3.GetResponse, err error) {
 	ctx, cancel := e.try(ctx)
 	defer cancel()
-	c, turn := e.members.Use()
 	at := e.s.Clock()
+	c, turn, err := e.members.Use()
+	if err != nil {
+		e.failed.Store(&err)
+		return nil, err
+	}
 	r, err := c.Get(ctx, e.key)
 	if err != nil {
 		turn()
@@ -185,7 +189,10 @@ func (e *Election) Campaign(ctx context.Context) (*Reign, error) {
 func (e *Election) claim(ctx context.Context) (*Reign, error) {
 	trying, cancel := e.try(ctx)
 	defer cancel()
-	c, turn := e.members.Use()
+	c, turn, err := e.members.Use()
+	if err != nil {
+		return nil, err
+	}
 	sent := e.s.Clock()
 	lease, err := c.Grant(trying, int64(e.lease/time.Second))
 	if err != nil {
@@ -214,9 +221,13 @@ func (e *Election) claim(ctx context.Context) (*Reign, error) {
 func (e *Election) revoke(ctx context.Context, id clientv3.LeaseID) {
 	ctx, cancel := e.try(context.WithoutCancel(ctx))
 	defer cancel()
-	c, turn := e.members.Use()
-	if _, err := c.Revoke(ctx, id); err != nil {
-		turn()
+	c, turn, err := e.members.Use()
+	if err == nil {
+		if _, err = c.Revoke(ctx, id); err != nil {
+			turn()
+		}
+	}
+	if err != nil {
 		e.s.Log.Debug("a lease could not be revoked; it will expire", "error", err)
 	}
 }

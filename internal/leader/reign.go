@@ -80,7 +80,10 @@ var errOver = errors.New("the reign is over")
 func (g *Reign) renew(ctx context.Context) error {
 	trying, cancel := g.e.try(ctx)
 	defer cancel()
-	c, turn := g.e.members.Use()
+	c, turn, err := g.e.members.Use()
+	if err != nil {
+		return err
+	}
 	sent := g.e.s.Clock()
 	kept, err := c.KeepAliveOnce(trying, g.lease)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {

@@ -38,7 +38,10 @@ func (e *Engine) once(ctx context.Context, t transaction) (*clientv3.TxnResponse
 	}
 	// Watchers take the sequence for the end of a batch.
 	ops = append(ops, clientv3.OpPut(e.sequence, t.next.text()))
-	client, turn := e.members.Use()
+	client, turn, err := e.members.Use()
+	if err != nil {
+		return nil, err
+	}
 	one, done := e.bound(ctx)
 	defer done()
 	r, err := client.Txn(one).If(conditions...).Then(ops...).Else(look...).Commit()

@@ -40,10 +40,13 @@ func (e *Engine) Forget(ctx context.Context, span time.Duration, failed func(err
 
 // forget compacts once. That someone else has done it is no error.
 func (e *Engine) forget(ctx context.Context, before int64) error {
-	client, turn := e.members.Use()
+	client, turn, err := e.members.Use()
+	if err != nil {
+		return err
+	}
 	one, done := e.bound(ctx)
 	defer done()
-	_, err := client.Compact(one, before)
+	_, err = client.Compact(one, before)
 	if errors.Is(err, rpctypes.ErrCompacted) {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,13 +59,17 @@ func (s Settings) Base() string {
 // Members are the clients of a cluster, one for each endpoint, of which one is used at a time. A member that hangs is noticed by a
 // call that is not answered, long before its connection is given up; the next call then goes to the next member.
 type Members struct {
-	clients []*clientv3.Client
-	at      atomic.Int64
+	configs []clientv3.Config
 	secure  *tls.Config // nil: no TLS
+	at      atomic.Int64
+
+	mu      sync.Mutex
+	clients []*clientv3.Client // nil: not made yet
+	closed  bool
 }
 
-// Connect makes the clients of a cluster. It does not wait for connections: an etcd that cannot be reached shows at the first
-// call. Files that cannot be read are errors.
+// Connect prepares the clients of a cluster, and does not wait for connections: an etcd that cannot be reached, or that refuses the
+// user, shows at the first call. Files that cannot be read are errors.
 func Connect(s Settings) (*Members, error) {
 	if len(s.Endpoints) == 0 {
 		return nil, errors.New("etcd: no endpoint is given, for example https://10.0.0.1:2379")
@@ -73,10 +78,9 @@ func Connect(s Settings) (*Members, error) {
 	if err != nil {
 		return nil, fmt.Errorf("etcd: %w", err)
 	}
-	m := &Members{secure: secure}
+	m := &Members{secure: secure, clients: make([]*clientv3.Client, len(s.Endpoints))}
 	for _, endpoint := range s.Endpoints {
-		// The name and the password are asked for by the first call: the client would ask at once, and wait.
-		c, err := clientv3.New(clientv3.Config{
+		m.configs = append(m.configs, clientv3.Config{
 			Endpoints:            []string{endpoint},
 			TLS:                  secure,
 			Username:             s.User,
@@ -88,25 +92,40 @@ func Connect(s Settings) (*Members, error) {
 			MaxUnaryRetries:      1,
 			Logger:               zap.NewNop(),
 		})
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("etcd %s: %w", endpoint, explain(err)), m.Close())
-		}
-		m.clients = append(m.clients, c)
 	}
 	return m, nil
 }
 
 // Use returns the client that is used now, and a function that turns to the next one. The function does nothing when another
-// caller has turned meanwhile.
-func (m *Members) Use() (c *clientv3.Client, turn func()) {
+// caller has turned meanwhile. With a user, making a client asks its member for a token.
+func (m *Members) Use() (c *clientv3.Client, turn func(), err error) {
 	at := m.at.Load()
-	return m.clients[at%int64(len(m.clients))], func() { m.at.CompareAndSwap(at, at+1) }
+	turn = func() { m.at.CompareAndSwap(at, at+1) }
+	i := at % int64(len(m.configs))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, turn, kv.ErrClosed
+	}
+	if m.clients[i] == nil {
+		if m.clients[i], err = clientv3.New(m.configs[i]); err != nil {
+			turn()
+			return nil, turn, err
+		}
+	}
+	return m.clients[i], turn, nil
 }
 
 // Close closes all clients.
 func (m *Members) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
 	var all []error
 	for _, c := range m.clients {
+		if c == nil {
+			continue
+		}
 		if err := c.Close(); err != nil && !errors.Is(err, context.Canceled) {
 			all = append(all, err)
 		}
@@ -168,8 +187,8 @@ func (m *Members) reason(ctx context.Context, err error) error {
 	if !errors.Is(err, errSilent) {
 		return err
 	}
-	for _, c := range m.clients {
-		endpoint := c.Endpoints()[0]
+	for _, c := range m.configs {
+		endpoint := c.Endpoints[0]
 		if met := m.knock(ctx, endpoint); met != nil {
 			err = fmt.Errorf("%w; %s: %w", err, endpoint, met)
 		}
@@ -216,8 +235,11 @@ const (
 // suit returns an error when a member says that it is too old. A member that says nothing is no error here: what is done next
 // tells why.
 func (m *Members) suit(ctx context.Context) error {
-	for range m.clients {
-		c, turn := m.Use()
+	for range m.configs {
+		c, turn, err := m.Use()
+		if err != nil {
+			continue
+		}
 		endpoint := c.Endpoints()[0]
 		asking, cancel := context.WithTimeout(ctx, attempt)
 		st, err := c.Status(asking, endpoint)

@@ -132,14 +132,10 @@ func (e *Engine) get(ctx context.Context, key string, opts ...clientv3.OpOption)
 		if err := e.over(ctx); err != nil {
 			return nil, err
 		}
-		client, turn := e.members.Use()
-		one, done := e.bound(ctx)
-		r, err := client.Get(one, key, opts...)
-		done()
+		r, err := e.getOnce(ctx, key, opts)
 		if err == nil {
 			return r, nil
 		}
-		turn()
 		if cause := e.over(ctx); cause != nil {
 			return nil, fmt.Errorf("%w (%w)", cause, explain(err))
 		}
@@ -148,6 +144,20 @@ func (e *Engine) get(ctx context.Context, key string, opts ...clientv3.OpOption)
 		}
 		e.pause(ctx, try)
 	}
+}
+
+func (e *Engine) getOnce(ctx context.Context, key string, opts []clientv3.OpOption) (*clientv3.GetResponse, error) {
+	client, turn, err := e.members.Use()
+	if err != nil {
+		return nil, err
+	}
+	one, done := e.bound(ctx)
+	defer done()
+	r, err := client.Get(one, key, opts...)
+	if err != nil {
+		turn()
+	}
+	return r, err
 }
 
 // read returns the sequence, as of a revision of etcd when it is not 0, and the revision at which it was read.

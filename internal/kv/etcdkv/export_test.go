@@ -67,7 +67,7 @@ func Compact(engine kv.Engine) {
 	e := engine.(*Engine)
 	_, now, err := e.read(context.Background(), 0)
 	if err == nil {
-		client, _ := e.members.Use()
+		client, _, _ := e.members.Use()
 		_, err = client.Compact(context.Background(), now)
 	}
 	if err != nil {

@@ -95,7 +95,11 @@ func (e *Engine) follow(ctx context.Context, at int64, after kv.Revision) iter.S
 		ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 		defer cancel()
 		defer context.AfterFunc(e.ctx, cancel)() //nolint:contextcheck // The engine's end cancels what the caller has begun.
-		client, turn := e.members.Use()
+		client, turn, err := e.members.Use()
+		if err != nil {
+			yield(kv.Batch{}, err)
+			return
+		}
 		var seen atomic.Uint64
 		seen.Store(uint64(after))
 		var guard sync.WaitGroup
