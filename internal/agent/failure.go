@@ -40,9 +40,11 @@ func reasonOf(err error) agentpb.Failure_Reason {
 		exists  *pool.ExistsError
 		shrink  *stack.ShrinkError
 		lacking *stack.UnsupportedError
+		changed *pool.ChangedError
+		mixed   *stack.MomentError
 	)
 	switch {
-	case errors.As(err, &inUse):
+	case errors.As(err, &inUse), errors.As(err, &changed), errors.As(err, &mixed):
 		return agentpb.Failure_IN_USE
 	case errors.As(err, &noSpace):
 		return agentpb.Failure_NO_SPACE

@@ -152,7 +152,7 @@ func TestErrorsKeepTheirReason(t *testing.T) {
 	for want, list := range map[agentpb.Failure_Reason][]error{
 		agentpb.Failure_IN_USE: {
 			&pool.InUseError{ID: id, Holders: []pool.Holder{{Kind: pool.Opened, Name: "dd", PID: 3}}},
-			errs.New(errs.InUse, errs.Volume, "in use"),
+			errs.New(errs.InUse, errs.Volume, "in use"), &pool.ChangedError{ID: id}, &stack.MomentError{Resource: "r1", Snapshot: "snap"},
 		},
 		agentpb.Failure_NO_SPACE: {
 			&pool.NoSpaceError{Pool: "pool1", Asked: 2, Free: 1, Total: 3}, errs.New(errs.NoSpace, errs.StoragePool, "full"),
@@ -162,7 +162,7 @@ func TestErrorsKeepTheirReason(t *testing.T) {
 			&pool.FaultyError{Pool: "pool1", Reason: pool.Missing}, &pool.NotFoundError{Pool: "pool1"},
 			errs.New(errs.HostFailed, errs.StoragePool, "dead"),
 		},
-		agentpb.Failure_UNSUPPORTED: {errs.New(errs.Unsupported, errs.Resource, "no")},
+		agentpb.Failure_UNSUPPORTED: {errs.New(errs.Unsupported, errs.Resource, "no"), &stack.UnsupportedError{Pool: "pool1", What: "take snapshots"}},
 		agentpb.Failure_INVALID: {
 			&pool.SizeError{Asked: -1}, &pool.ExistsError{Pool: "pool1", ID: id}, &stack.ShrinkError{ID: id}, errs.New(errs.Invalid, errs.Resource, "bad"),
 		},
