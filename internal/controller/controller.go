@@ -125,6 +125,20 @@ func New(ctx context.Context, c Config) (*Controller, error) {
 		}
 		sessions.Admit = k.Identity.Admit
 	}
+	k.assemble(c, sessions)
+	if k.Identity != nil {
+		k.REST.Joiner = k.Identity
+	}
+	if c.Backups != nil {
+		k.REST.Database = c.Backups
+	}
+	k.measure(c)
+	return k, nil
+}
+
+// assemble makes the parts that work on the store.
+func (k *Controller) assemble(c Config, sessions dispatch.Config) {
+	st := k.Store
 	k.Dispatch = dispatch.New(sessions)
 	k.Inventory = &inventory.Inventory{Store: st, Observed: k.Observed, Hosts: k.Dispatch, NewID: uuid.NewString}
 	k.Catalog = &catalog.Catalog{Store: st, NewID: uuid.NewString, Now: time.Now}
@@ -144,14 +158,6 @@ func New(ctx context.Context, c Config) (*Controller, error) {
 		Store: st, Observed: k.Observed, Inventory: k.Inventory, Catalog: k.Catalog, Resources: k.Resources, Snapshots: k.Snapshots, Build: c.Build, Setup: c.Setup,
 		Log: c.Log, Work: k.Dispatch,
 	}
-	if k.Identity != nil {
-		k.REST.Joiner = k.Identity
-	}
-	if c.Backups != nil {
-		k.REST.Database = c.Backups
-	}
-	k.measure(c)
-	return k, nil
 }
 
 // measure makes the API serve what the controller knows of the cluster and of itself.

@@ -15,11 +15,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-storage/holdfast/internal/dispatch"
 	"github.com/holdfast-storage/holdfast/internal/kv"
 	"github.com/holdfast-storage/holdfast/internal/kv/etcdkv"
 	"github.com/holdfast-storage/holdfast/internal/leader"
 	"github.com/holdfast-storage/holdfast/internal/observed"
-	"github.com/holdfast-storage/holdfast/internal/rest"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/store"
 )
@@ -248,8 +248,9 @@ func (m *Member) readAlone(ctx context.Context, why error) {
 
 // reads is the API on a state that others write. What agents say reaches the leader alone, so nothing is known of hosts.
 func (m *Member) reads(st *store.Store) http.Handler {
-	s := rest.Server{Store: st, Observed: observed.New(time.Now), Build: m.Build, Setup: m.Setup, Log: m.Log}
-	return s.Handler()
+	k := &Controller{Store: st, Observed: observed.New(time.Now), log: m.Log}
+	k.assemble(m.Config, dispatch.Config{Store: st, Observed: k.Observed, Log: m.Log})
+	return k.REST.Handler()
 }
 
 // Leads reports whether this member leads at this moment, for tests and metrics.

@@ -274,7 +274,9 @@ func (c *client) step(ctx context.Context) {
 		if status >= 500 && op.Kind != spawn {
 			op.Known = false
 		}
-		if op.Kind == spawn && status >= 300 && !bytes.Contains(text, []byte("exist")) {
+		if op.Kind == spawn && bytes.Contains(text, []byte("is not known")) {
+			op.Known = false
+		} else if op.Kind == spawn && status >= 300 && !bytes.Contains(text, []byte("exist")) {
 			op.Known = false
 			c.h.mu.Lock()
 			c.h.strange = append(c.h.strange, fmt.Sprintf("spawn %s: %d %s", name, status, text))

@@ -273,6 +273,11 @@ func TestWithoutEtcdReadsGoOnAndWritesHeal(t *testing.T) {
 		p.until("GET", "/health", "", is(503))
 		p.until("GET", "/v1/resource-definitions/good", "", is(200))
 	}
+	for _, path := range []string{"/v1/nodes", "/v1/view/resources", "/v1/orphans", "/v1/view/storage-pools", "/v1/jobs", "/v1/controller/database", "/v1/physical-storage"} {
+		if status, text, _ := other.ask("GET", path, ""); status != 200 {
+			t.Errorf("%s without etcd is answered %d %s", path, status, text)
+		}
+	}
 	for _, p := range c.all {
 		if status, _, warning := p.ask("GET", "/v1/resource-definitions/good", ""); status != 200 || !strings.HasPrefix(warning, "110 ") {
 			t.Errorf("a read without etcd is answered %d, warning %q", status, warning)

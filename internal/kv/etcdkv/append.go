@@ -131,7 +131,7 @@ func (e *Engine) outcome(w transaction, r *clientv3.TxnResponse) (int64, error) 
 	}
 	if now.Term > w.next.Term && now.Revision >= w.next.Revision {
 		// A later owner came: whether it found this batch or another one at this revision, it does not say.
-		return 0, e.overtaken(w, found[0].GetModRevision())
+		return e.overtaken(w, found[0].GetModRevision())
 	}
 	if err := e.reigns(r); err != nil && found[0].GetModRevision() == w.expect {
 		return 0, err
@@ -140,19 +140,19 @@ func (e *Engine) outcome(w transaction, r *clientv3.TxnResponse) (int64, error) 
 }
 
 // overtaken looks into the history for the batch of a transaction, from before a later owner came.
-func (e *Engine) overtaken(w transaction, before int64) error {
+func (e *Engine) overtaken(w transaction, before int64) (int64, error) {
 	fenced := fmt.Errorf("term %d is over: %w", w.next.Term, kv.ErrFenced)
 	for at := before - 1; at > w.expect; {
 		s, _, err := e.read(e.ctx, at)
 		switch {
 		case err != nil:
-			return fmt.Errorf("%w: a later owner came: %w", kv.ErrUnknown, err)
-		case s.sequence == w.next:
-			return fmt.Errorf("%w: the batch is durable, but a later owner came at once", kv.ErrUnknown)
+			return 0, fmt.Errorf("%w: a later owner came: %w", kv.ErrUnknown, err)
+		case s.sequence == w.next: // the later owner has found it
+			return s.written, nil
 		case s.written == 0 || s.written <= w.expect:
-			return fenced
+			return 0, fenced
 		}
 		at = s.written - 1
 	}
-	return fenced
+	return 0, fenced
 }

@@ -31,13 +31,17 @@ func LoseAnswers(engine kv.Engine, written bool) {
 }
 
 // LoseOneAnswer makes the next attempt end without an answer.
-func LoseOneAnswer(engine kv.Engine, written bool) {
+func LoseOneAnswer(engine kv.Engine, written bool) { LoseOneAnswerTo(engine, written, func() {}) }
+
+// LoseOneAnswerTo does so, and lets something happen before the next attempt.
+func LoseOneAnswerTo(engine kv.Engine, written bool, then func()) {
 	e := engine.(*Engine)
 	e.commit = func(ctx context.Context, t transaction) (*clientv3.TxnResponse, error) {
 		e.commit = e.once
 		if written {
 			_, _ = e.once(ctx, t)
 		}
+		then()
 		return nil, errors.New("the answer was lost")
 	}
 }

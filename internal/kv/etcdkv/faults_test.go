@@ -188,6 +188,24 @@ func TestALostAnswerIsFoundOut(t *testing.T) {
 	}
 }
 
+// A later owner comes before the answer that was lost is asked for again: the history tells.
+func TestALostAnswerIsFoundOutBehindALaterOwner(t *testing.T) {
+	c := etcdtest.Start(t, etcdtest.Options{})
+	for _, written := range []bool{true, false} {
+		e, later := patient(t, time.Minute, c.Endpoints...), patient(t, time.Minute, c.Endpoints...)
+		term := take(t, e)
+		before, _ := rows(t, e)
+		etcdkv.LoseOneAnswerTo(e, written, func() { take(t, later) })
+		r, err := e.Append(t.Context(), term, put("n", written))
+		if written && (err != nil || r != before+1) || !written && !errors.Is(err, kv.ErrFenced) {
+			t.Errorf("written %v: %d, %v", written, r, err)
+		}
+		if _, err := e.Append(t.Context(), term, put("n", 0)); !errors.Is(err, kv.ErrFenced) {
+			t.Errorf("written %v: a later append is answered %v", written, err)
+		}
+	}
+}
+
 // Two owners that both believe they own the map take it from each other all the time. What either was told is durable is in the
 // history, once, and nothing else but what it could not be told of.
 func TestTwoOwnersWhoBothBelieve(t *testing.T) {
