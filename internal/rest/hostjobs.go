@@ -87,12 +87,36 @@ func (s *Server) createHostJob(q *request) (wire.RcList, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, end := range []observed.JobEnd{j.From, j.To} {
+		if err := s.plain(end); err != nil {
+			return nil, err
+		}
+	}
 	st, err := s.Work.StartJob(q.Context(), n.Name.Key(), j)
 	if err != nil {
 		return nil, err
 	}
 	rc := done(wire.Created, "", "%s %s begun on node %s", st.Kind, st.ID, n.Name).WithDetails("Job: " + st.ID)
 	return wire.RcList{rc.WithRef("Job", st.ID)}, nil
+}
+
+// plain refuses volumes whose data is not what lies in the pool: a host works on what lies there.
+func (s *Server) plain(e observed.JobEnd) error {
+	if e.Resource == "" {
+		return nil
+	}
+	d, err := schema.FindDefinition(s.Store.Snapshot(), string(e.Resource))
+	if err != nil {
+		return err
+	}
+	for _, l := range d.Layers {
+		if l != model.Storage {
+			return errs.New(errs.Unsupported, errs.ResourceDefinition, "jobs do not work on volumes of the resource definition %s", d.Name).
+				Because("it has the layer %s, and what lies in its pools is not what its users see", l).
+				Fix("copy its data by a host on which it is in use")
+		}
+	}
+	return nil
 }
 
 // jobOf is the job that a body describes. Its host knows whether it is possible.

@@ -69,6 +69,10 @@ func newHosts(t *testing.T) (*cluster, *hosts) {
 	c.node("Alpha")
 	c.connection("alpha", observed.Online)
 	c.pool("alpha", "vault", "FILE_THIN")
+	for _, name := range []string{"db", "web", "refused"} {
+		c.must(http.StatusCreated, "POST", "/v1/resource-definitions", `{"resource_definition":{"name":"`+name+`","layer_data":[{"type":"STORAGE"}]}}`)
+	}
+	c.must(http.StatusCreated, "POST", "/v1/resource-definitions", `{"resource_definition":{"name":"drbd","layer_data":[{"type":"DRBD"},{"type":"STORAGE"}]}}`)
 	h := &hosts{c: c, held: observed.HeldPool{Pool: "vault", Source: "nas:/x", State: "absent"}}
 	c.server.Work = h
 	return c, h
@@ -112,6 +116,10 @@ func TestBadRequestsForJobsOfAHost(t *testing.T) {
 		`{`: http.StatusBadRequest,
 	} {
 		c.must(status, "POST", "/v1/nodes/alpha/jobs", body)
+	}
+	c.must(http.StatusNotFound, "POST", "/v1/nodes/alpha/jobs", `{"id":"j","kind":"copy","from":{"resource_name":"none"},"to":{"resource_name":"db"}}`)
+	if a := c.do("POST", "/v1/nodes/alpha/jobs", `{"id":"j","kind":"copy","from":{"resource_name":"drbd"},"to":{"resource_name":"db"}}`); a.status < 400 || !strings.Contains(string(a.body), "DRBD") {
+		t.Errorf("a replicated volume: %d %s", a.status, a.body)
 	}
 	c.must(http.StatusNotFound, "POST", "/v1/nodes/none/jobs", `{"id":"j","kind":"copy"}`)
 	c.must(http.StatusNotFound, "GET", "/v1/nodes/none/jobs", "")

@@ -229,6 +229,8 @@ func (p *player) check(c happening) {
 		p.wrong = append(p.wrong, "after "+c.String()+": "+fmt.Sprintf(format, args...))
 	}
 	p.wrong = append(p.wrong, p.violations()...)
+	p.inspect(bad) // What it makes the agent notice is over before the look that counts.
+	synctest.Wait()
 	held, journal := p.inspect(bad), p.journal()
 	for i := range p.users {
 		u := &p.users[i]

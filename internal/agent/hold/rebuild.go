@@ -137,8 +137,14 @@ func (s *source) check() {
 	}
 }
 
-// askFinders asks all finders and tells all sources.
+// askFinders asks all finders and tells all sources, if there are any.
 func (s *Set) askFinders() {
+	s.mu.Lock()
+	none := len(s.sources) == 0
+	s.mu.Unlock()
+	if none {
+		return
+	}
 	for i := range s.c.Finders {
 		ctx, cancel := context.WithTimeout(s.life, s.limits.Ask)
 		found, err := s.find(ctx, i)

@@ -44,11 +44,16 @@ type rig struct {
 	stop   context.CancelFunc
 	hosts  []*held.Host
 	c      held.Config
+	limits hold.Limits
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{dir: mounttest.Scratch(t)}
+	r.limits = hold.Limits{
+		ProbeEvery: -1, Mount: 5 * time.Second, Grace: 200 * time.Millisecond,
+		UnmountRetry: hold.Backoff{First: 50 * time.Millisecond, Last: 200 * time.Millisecond},
+	}
 	var err error
 	if r.kernel, err = mount.New(mount.Config{Base: filepath.Join(r.dir, "mnt"), Run: filepath.Join(r.dir, "run"), Runner: &command.Exec{}}); err != nil {
 		t.Fatal(err)
@@ -81,10 +86,7 @@ func (r *rig) boot(t *testing.T) {
 	r.Set, err = hold.Open(hold.Config{
 		Driver: r.kernel, Journal: r.files, Changes: changes,
 		Liveness: map[hold.HolderKind]hold.Liveness{hold.Job: hold.Processes{}},
-		Limits: hold.Limits{
-			ProbeEvery: -1, Mount: 5 * time.Second, Grace: 200 * time.Millisecond,
-			UnmountRetry: hold.Backoff{First: 50 * time.Millisecond, Last: 200 * time.Millisecond},
-		},
+		Limits:   r.limits,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +170,7 @@ func (r *rig) mounted(t *testing.T, s held.Spec) bool {
 // await waits until a condition holds.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for !ok() {
 		select {
 		case <-deadline:
