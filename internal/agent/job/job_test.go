@@ -61,9 +61,14 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	pooltest.NeedHost(t, "losetup", "mkfs.ext4", "qemu-img")
-	r := &rig{t: t, jobs: t.TempDir(), held: map[string]int{}, wait: time.Millisecond}
-	r.dir = filepath.Join(pooltest.Mount(t, "ext4", 512*mib), "pool")
-	must(t, os.Mkdir(r.dir, 0o700))
+	return newRigIn(t, filepath.Join(pooltest.Mount(t, "ext4", 512*mib), "pool"))
+}
+
+// newRigIn is a rig whose pool is made in a folder.
+func newRigIn(t *testing.T, dir string) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: dir, jobs: t.TempDir(), held: map[string]int{}, wait: time.Millisecond}
+	must(t, os.MkdirAll(r.dir, 0o700))
 	var err error
 	r.pool, err = file.New(file.Config{Name: "p", Node: "n1", Dir: r.dir, Thin: true})
 	must(t, err)
