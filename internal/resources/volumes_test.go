@@ -99,7 +99,7 @@ func TestNothingIsChangedWhenNoNodeIsThereToDoIt(t *testing.T) {
 	r.create("vol", on("n1")...)
 	r.StopAgent("n1")
 	_, err := r.grow("vol", 0, 2*mib)
-	refused(t, err, errs.NotConnected, "volume 0 of vol was not grown", "no node with its data is connected; it has 1 replica")
+	refused(t, err, errs.NotConnected, "volume 0 of vol was not grown", "no node with its data is connected: n1")
 	if vd, _ := schema.VolumeDefinitions.Get(r.Store.Snapshot(), model.VolumeDefinitionID{Definition: "vol"}); vd.Size != mib {
 		t.Errorf("the size is %d", vd.Size)
 	}
