@@ -169,7 +169,7 @@ func (p path) isIn(line []string) bool {
 
 // elsewhere are commands that have tests of their own: they serve, or work on hosts.
 func elsewhere() []string {
-	return []string{"up", "agent", "bench", "completion", "hold", "job", "pool", "db", "controller"}
+	return []string{"up", "agent", "bench", "hold", "job", "pool", "db"}
 }
 
 // commands reads the tree that the program prints of itself.
@@ -183,7 +183,7 @@ func commands(t *testing.T) []path {
 		name, aliases, _ := strings.Cut(strings.TrimSuffix(strings.TrimSpace(line), ")"), " (")
 		above = append(above[:depth:depth], append([]string{name}, strings.FieldsFunc(aliases, func(r rune) bool { return r == ',' || r == ' ' })...))
 		deeper := i+1 < len(lines) && strings.HasPrefix(lines[i+1], strings.Repeat(" ", (depth+1)*4))
-		if !deeper && !(slices.Contains(elsewhere(), above[0][0]) && (above[0][0] != "controller" && above[0][0] != "completion" || depth == 0)) {
+		if !deeper && !slices.Contains(elsewhere(), above[0][0]) {
 			all = append(all, slices.Clone(above))
 		}
 	}
