@@ -16,3 +16,6 @@ var (
 
 // MaxCommands is the limit of programs that run at once.
 const MaxCommands = maxCommands
+
+// Suspended finds suspended devices of a group below another sysfs.
+var Suspended = suspended

@@ -47,6 +47,7 @@ type Host struct {
 // holds up no other.
 type group struct {
 	lane chan struct{}
+	torn bool // A program may have been killed. For who has the lane.
 	look turn.Look[Report]
 }
 
@@ -60,7 +61,7 @@ func (h *Host) group(name string) *group {
 	defer h.mu.Unlock()
 	g := h.groups[name]
 	if g == nil {
-		g = &group{lane: make(chan struct{}, 1)}
+		g = &group{lane: make(chan struct{}, 1), torn: true}
 		g.look.Do = func(ctx context.Context) (Report, error) {
 			res, err := h.run(ctx, name, "lvm", reportArgs(name)...)
 			if err != nil {
@@ -91,7 +92,14 @@ func (h *Host) change(ctx context.Context, name, program string, args ...string)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	_, err := h.run(context.WithoutCancel(ctx), name, program, args...)
+	ctx = context.WithoutCancel(ctx)
+	if err := h.mend(ctx, name, g); err != nil {
+		return err
+	}
+	_, err := h.run(ctx, name, program, args...)
+	if failed, ok := errors.AsType[*command.Error](err); ok && failed.Kind != command.Exited {
+		g.torn = true
+	}
 	return err
 }
 

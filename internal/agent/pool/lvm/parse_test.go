@@ -219,3 +219,25 @@ func TestHolderOfALockIsFound(t *testing.T) {
 		t.Errorf("held by %d", pid)
 	}
 }
+
+func TestSuspendedDevicesOfTheGroupAreFoundFromBelow(t *testing.T) {
+	sys := t.TempDir()
+	for dir, files := range map[string][3]string{
+		"dm-2":  {"vg-tp-tpool", "LVM-abc-tpool", "1"},
+		"dm-10": {"vg-db_00000", "LVM-abc", "1"},
+		"dm-3":  {"vg-db_00001", "LVM-abc", "0"},
+		"dm-4":  {"vg--x-db_00000", "LVM-abc", "1"}, // Of the group vg-x.
+		"dm-5":  {"vg-crypt", "CRYPT-LUKS2-abc", "1"},
+		"dm-6":  {"other-db_00000", "LVM-abc", "1"},
+	} {
+		at := filepath.Join(sys, "block", dir, "dm")
+		must(t, os.MkdirAll(at, 0o700))
+		for i, name := range []string{"name", "uuid", "suspended"} {
+			must(t, os.WriteFile(filepath.Join(at, name), []byte(files[i]+"\n"), 0o600))
+		}
+	}
+	got, err := lvm.Suspended(sys, "vg")
+	if diff := cmp.Diff([]string{"vg-tp-tpool", "vg-db_00000"}, got); err != nil || diff != "" {
+		t.Errorf("%v, %s", err, diff)
+	}
+}

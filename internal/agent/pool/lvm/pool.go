@@ -147,18 +147,24 @@ func (p *Pool) look(ctx context.Context) (Report, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.extent = r.Group.Extent
 	if p.uuid == "" {
 		p.uuid = uuid
 	}
 	if p.uuid != uuid {
 		return Report{}, p.faulty(pool.WrongIdentity, fmt.Sprintf("it has the uuid %s, and the pool's is %s", uuid, p.uuid), nil)
 	}
+	p.extent = r.Group.Extent
 	return r, nil
 }
 
-// Identity returns the uuid of the group or thin pool.
+// Identity returns the uuid of the group or thin pool. It is looked up once: from then on, every call for the pool compares it.
 func (p *Pool) Identity(ctx context.Context) (string, error) {
+	p.mu.Lock()
+	uuid, seen := p.uuid, p.extent != 0
+	p.mu.Unlock()
+	if seen {
+		return uuid, nil
+	}
 	if _, err := p.look(ctx); err != nil {
 		return "", err
 	}

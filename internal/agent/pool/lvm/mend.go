@@ -1,0 +1,78 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lvm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// mend resumes the devices of a group that a program of LVM left suspended when it was killed: whatever touches them would wait for ever, the next program of LVM too. It is
+// called by whoever has the group's lane, once after the start of the agent and after each program that was killed. As long as another program holds the lock of
+// the group, the devices are that one's.
+func (h *Host) mend(ctx context.Context, name string, g *group) error {
+	if !g.torn {
+		return nil
+	}
+	left, err := suspended("/sys", name)
+	if err != nil {
+		return fmt.Errorf("look for suspended devices of volume group %s: %w", name, err)
+	}
+	if len(left) > 0 && lockHolder(name) != "" {
+		return nil
+	}
+	for _, device := range left {
+		if _, err := h.run(ctx, name, "dmsetup", "resume", device); err != nil {
+			return fmt.Errorf("resume what was left suspended: %w", err)
+		}
+	}
+	g.torn = false
+	return nil
+}
+
+// suspended returns the names of the devices of a group that are suspended, those below before those above.
+func suspended(sys, name string) ([]string, error) {
+	dirs, err := filepath.Glob(filepath.Join(sys, "block/dm-*"))
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(minor(a), minor(b)) })
+	var found []string
+	for _, dir := range dirs {
+		read := func(file string) string {
+			text, err := os.ReadFile(filepath.Join(dir, "dm", file))
+			if err != nil {
+				return "" // It went just now.
+			}
+			return strings.TrimSpace(string(text))
+		}
+		device := read("name")
+		if read("suspended") == "1" && strings.HasPrefix(read("uuid"), "LVM-") && ofGroup(device, name) {
+			found = append(found, device)
+		}
+	}
+	return found, nil
+}
+
+// minor is the number in the name of a device of device mapper. Devices are made from below.
+func minor(dir string) int {
+	n, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), "dm-"))
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// ofGroup tells whether the kernel's name of a device is that of a logical volume of a group. Hyphens in names are doubled, and a single one ends that of
+// the group.
+func ofGroup(device, name string) bool {
+	rest, ok := strings.CutPrefix(device, strings.ReplaceAll(name, "-", "--")+"-")
+	return ok && !strings.HasPrefix(rest, "-")
+}
