@@ -35,14 +35,14 @@ type bound struct {
 	file inuse.File
 }
 
-// Holders implements pool.HolderLister.
+// Holders implements pool.HolderLister. In a context of inuse.Sharing, one look answers for several calls; whatever takes something down looks anew.
 func (p *Pool) Holders(ctx context.Context, id pool.ID) ([]pool.Holder, error) {
 	f, end, err := p.begin(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	u, err := p.usage(ctx, f, id)
+	u, err := p.usageIn(ctx, f, id, p.users.Glance)
 	if err != nil {
 		return nil, fmt.Errorf("look who uses volume %s of pool %s: %w", id, p.c.Name, err)
 	}
@@ -51,11 +51,15 @@ func (p *Pool) Holders(ctx context.Context, id pool.ID) ([]pool.Holder, error) {
 
 // usage looks who uses a volume.
 func (p *Pool) usage(ctx context.Context, f *folder, id pool.ID) (usage, error) {
+	return p.usageIn(ctx, f, id, p.users.Scan)
+}
+
+func (p *Pool) usageIn(ctx context.Context, f *folder, id pool.ID, look func(context.Context) (*inuse.Table, error)) (usage, error) {
 	entries, err := p.entries(f, id)
 	if err != nil {
 		return usage{}, err
 	}
-	table, err := p.users.Scan(ctx)
+	table, err := look(ctx)
 	if err != nil {
 		return usage{}, err
 	}

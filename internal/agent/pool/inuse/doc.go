@@ -5,8 +5,8 @@
 //
 // One pass over /proc and /sys answers for all devices and files at once: processes that have them open, mounts in every mount
 // namespace that some process lives in, swap, and devices stacked on top. Passes are shared: a caller gets a pass that began after its
-// call, and callers that come while one runs share the next. So a look is never stale, and a hundred volumes do not cost a hundred passes. Within one piece of work,
-// [Sharing] saves the looks that would follow each other at once.
+// call, and callers that come while one runs share the next. So a look is never stale, and a hundred volumes do not cost a hundred passes. What is
+// only told, and nothing is done upon, may be a look that is a little older: see [Sharing].
 //
 // A pass does not block on a dead network filesystem: it takes only what the kernel knows of an open file without asking its server. It is
 // bounded in time all the same; when the time is over, the answer is an error, and unknown counts as used.

@@ -46,17 +46,16 @@ type shared struct {
 
 type sharedKey struct{}
 
-// Sharing returns a context in which Scan may return a look that began up to 200 ms before, for work that looks again and again while it does small steps. What such work takes
-// down must be safe from users who come in between by itself, as it has to be from those who come after any look.
+// Sharing returns a context in which Glance returns one look again and again, up to 200 ms after it began: for work that looks before and after its steps.
 func Sharing(ctx context.Context) context.Context {
 	return context.WithValue(ctx, sharedKey{}, &shared{})
 }
 
-// Scan returns who uses what, as of a moment after the call began, or shortly before it when ctx is one of Sharing.
-func (s *Scanner) Scan(ctx context.Context) (*Table, error) {
+// Glance is Scan, but for what is only told and nothing is done upon: when ctx is one of Sharing, the look may have begun shortly before the call.
+func (s *Scanner) Glance(ctx context.Context) (*Table, error) {
 	sh, ok := ctx.Value(sharedKey{}).(*shared)
 	if !ok {
-		return s.scan(ctx)
+		return s.Scan(ctx)
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -64,14 +63,15 @@ func (s *Scanner) Scan(ctx context.Context) (*Table, error) {
 		return sh.table, nil
 	}
 	began := time.Now()
-	table, err := s.scan(ctx)
+	table, err := s.Scan(ctx)
 	if err == nil {
 		sh.of, sh.began, sh.table = s, began, table
 	}
 	return table, err
 }
 
-func (s *Scanner) scan(ctx context.Context) (*Table, error) {
+// Scan returns who uses what, as of a moment after the call began.
+func (s *Scanner) Scan(ctx context.Context) (*Table, error) {
 	limit := s.Limit
 	if limit <= 0 {
 		limit = DefaultLimit

@@ -278,7 +278,7 @@ func TestLookIsSharedForAWhile(t *testing.T) {
 	s := h.scanner()
 	users := func(ctx context.Context) []string {
 		t.Helper()
-		table, err := s.Scan(ctx)
+		table, err := s.Glance(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
