@@ -174,6 +174,29 @@ func BenchmarkSpawn(b *testing.B) {
 	}
 }
 
+// BenchmarkSpawnAmongPools spawns into one of the pools that each of four nodes has, of which the others are more and more.
+func BenchmarkSpawnAmongPools(b *testing.B) {
+	for _, pools := range []int{1, 11, 101} {
+		b.Run(fmt.Sprintf("pools=%d", pools), func(b *testing.B) {
+			c := cluster.Start(b, cluster.Options{})
+			must(b, c)
+			instant(b, c, 4)
+			for i := range pools - 1 {
+				name := model.PoolName(fmt.Sprintf("more-%d", i))
+				for n := range 4 {
+					_, err := schema.Update(b.Context(), c.Store, func(tx *store.Tx) error {
+						return schema.Pools.Insert(tx, schema.Pool{Node: model.NodeKey(fmt.Sprintf("n%d", n+1)), Name: name, Provider: model.FileThin})
+					})
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			spawns(b, c, 100, 1)
+		})
+	}
+}
+
 // BenchmarkSpawnThroughAgents is BenchmarkSpawn with agents on simulated hosts in the same
 // process, whose looks at their pools grow with what lies in them.
 func BenchmarkSpawnThroughAgents(b *testing.B) {
