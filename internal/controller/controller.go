@@ -3,6 +3,10 @@
 
 // Package controller puts a controller together: the store on its engine, the soft state, the
 // use cases and the leader's loops, the agents' sessions with their authority, and the REST API. It decides nothing by itself.
+//
+// A [Controller] has a database that can be written. A [Member] is what runs as a service: alone or one of several, it becomes a
+// Controller whenever it leads, passes requests on to the leader otherwise, and answers reads as well as it can while its database
+// is in trouble, without a restart.
 package controller
 
 import (

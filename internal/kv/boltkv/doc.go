@@ -15,6 +15,6 @@
 // A file that is damaged or of another kind is an error of Own or Load, never a panic: what bbolt does not check itself is checked
 // before it sees the file, and its panics and faults on damaged pages are turned into errors.
 //
-// Backups: copy the file while no process owns it, or take a snapshot of the file system; at any moment the file is a whole
-// database.
+// Backups: package database makes them, also while the file is in use. A copy of the file while no process owns it, and a snapshot of
+// the file system at any moment, are whole databases too.
 package boltkv
