@@ -46,6 +46,7 @@ func (s *scrape) write() {
 	s.poolFigures()
 	s.groupFigures()
 	s.jobFigures()
+	s.hostFigures()
 	s.storeFigures()
 	s.agentFigures()
 	s.certificateFigures()
