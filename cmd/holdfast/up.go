@@ -155,7 +155,7 @@ func online(ctx context.Context, seen *observed.State, node model.NodeKey) error
 }
 
 func announce(out io.Writer, log *slog.Logger, r *running, node string) {
-	_, err := fmt.Fprintf(out, "Holdfast is up: node %s, pool %s, API http://%s\n", node, schema.DefaultPool, r.clients.Addr())
+	_, err := fmt.Fprintf(out, "Holdfast is up: node %s, pool %s, API http://%s\nA first volume in another shell: see 'holdfast help first-volume'\n", node, schema.DefaultPool, r.clients.Addr())
 	if err != nil {
 		log.Warn("the start could not be announced", "error", err)
 	}

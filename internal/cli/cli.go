@@ -124,6 +124,7 @@ func (a *app) commands() []*cobra.Command {
 		a.encryption(),
 		a.errorReport(),
 		a.examine(),
+		a.explain(),
 		a.hold(),
 		a.jobs(),
 		a.keyValueStore(),

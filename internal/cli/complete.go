@@ -121,8 +121,11 @@ func (a *app) namesFor(ctx context.Context, cmd *cobra.Command, placeholder stri
 		}
 		placeholder = map[string]string{
 			"node": "NODE", "resource-definition": "RESOURCE", "resource-group": "GROUP", "storage-pool": "STORAGE_POOL",
-			"storage-pool-definition": "STORAGE_POOL", "key-value-store": "STORE", "explain": "GROUP",
+			"storage-pool-definition": "STORAGE_POOL", "key-value-store": "STORE",
 		}[group]
+		if !cmd.Parent().HasParent() {
+			placeholder = map[string]string{"explain": "GROUP"}[cmd.Name()]
+		}
 	}
 	switch placeholder {
 	case "NODE", "NODE_A", "NODE_B":

@@ -174,6 +174,9 @@ func (s *session) planEvacuation(ctx context.Context, node string, targets, avoi
 			t.row(r.Name, r.NodeName, to, problem)
 		}
 	}
+	if len(t.rows) == 0 && s.form == text {
+		return s.write("no resources lie on " + printable(node) + "\n")
+	}
 	if s.form != text {
 		return usagef("--dry-run of an evacuation is a table alone: leave --output away")
 	}
