@@ -96,16 +96,20 @@ func on(t *testing.T, script string) {
 	pooltest.Run(t, "nsenter", "-t", "1", "-m", "-n", "sh", "-ec", "cd "+os.Getenv("HOLDFAST_LAB_NFS_FOLDER")+"; "+script)
 }
 
+// forget has the server look at its folders anew.
+const forget = "exportfs -f" //nolint:misspell // The name of the program.
+
 // each runs a test for each version of the protocol.
-func each(t *testing.T, run func(t *testing.T, opts string)) {
+func each(t *testing.T, test func(t *testing.T, opts string)) {
 	t.Helper()
 	for _, opts := range versions(t) {
-		t.Run(opts, func(t *testing.T) { run(t, opts) })
+		t.Run(opts, func(t *testing.T) { test(t, opts) })
 	}
 }
 
 func TestReadOnlyExportGetsNoMarkerAndIsNotKept(t *testing.T) {
 	each(t, func(t *testing.T, opts string) {
+		t.Helper()
 		on(t, "rm -f read-only/"+mount.MarkerName)
 		k, s := newKernel(t), spec(t, "read-only", opts, mount.Identity{Create: true})
 		_, err := k.Mount(soon(t), s)
@@ -116,17 +120,18 @@ func TestReadOnlyExportGetsNoMarkerAndIsNotKept(t *testing.T) {
 
 func TestExportThatBecameAnotherFileSystemIsNotTaken(t *testing.T) {
 	each(t, func(t *testing.T, opts string) {
+		t.Helper()
 		on(t, "rm -f other/"+mount.MarkerName)
 		k, s := newKernel(t), spec(t, "other", opts, mount.Identity{Create: true})
 		m, err := k.Mount(soon(t), s)
 		must(t, err)
 		must(t, k.Unmount(soon(t), s.Source, m.Entry, mount.Plain))
-		on(t, "mv other was; mkdir other; exportfs -f")
+		on(t, "mv other was; mkdir other; "+forget)
 		s.Identity = mount.Identity{UUID: m.Identity}
 		_, err = k.Mount(soon(t), s)
 		wantFault(t, err, mount.WrongIdentity)
 		nothingMounted(t, k, s.Source)
-		on(t, "rmdir other; mv was other; exportfs -f")
+		on(t, "rmdir other; mv was other; "+forget)
 		again, err := k.Mount(soon(t), s)
 		must(t, err)
 		must(t, k.Unmount(soon(t), s.Source, again.Entry, mount.Plain))
@@ -135,13 +140,14 @@ func TestExportThatBecameAnotherFileSystemIsNotTaken(t *testing.T) {
 
 func TestExportThatWasRemovedUnderItsMountIsStale(t *testing.T) {
 	each(t, func(t *testing.T, opts string) {
+		t.Helper()
 		on(t, "rm -f other/"+mount.MarkerName)
 		k, s := newKernel(t), spec(t, "other", opts+",soft,timeo=10,retrans=1", mount.Identity{Create: true})
 		m, err := k.Mount(soon(t), s)
 		must(t, err)
 		s.Identity = mount.Identity{UUID: m.Identity}
 		must(t, k.Probe(soon(t), s, m.Entry))
-		on(t, "rm -rf other; mkdir other; exportfs -f")
+		on(t, "rm -rf other; mkdir other; "+forget)
 		wantFault(t, k.Probe(soon(t), s, m.Entry), mount.StaleHandle)
 		if err := k.Unmount(soon(t), s.Source, m.Entry, mount.Plain); err != nil {
 			t.Errorf("unmount what is stale: %v", err)

@@ -49,9 +49,6 @@ func tooLarge(err error) bool {
 	return said(err, "Volume too large", "Size is too big", "Upper limit is")
 }
 
-// taken tells whether the name of a logical volume is taken.
-func nameTaken(err error) bool { return said(err, "already exists in volume group") }
-
 // faulty returns the error for a pool that cannot be worked with.
 func (p *Pool) faulty(r pool.Reason, detail string, err error) error {
 	e := &pool.FaultyError{Pool: p.c.Name, Place: "volume group " + p.c.Group, Reason: r, Detail: detail, Err: err}

@@ -125,7 +125,7 @@ func TestGroupThatHangsHoldsUpNoOther(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Second) //nolint:forbidigo // In the time of the bubble.
+		time.Sleep(time.Second)
 		began := time.Now()
 		if err := good.Create(t.Context(), pool.ID{Resource: "db"}, 1<<20); err != nil || time.Since(began) > 10*time.Second {
 			t.Errorf("after %s: %v", time.Since(began), err)

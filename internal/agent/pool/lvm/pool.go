@@ -85,7 +85,7 @@ func NewThin(c Config) (*Thin, error) {
 }
 
 // admitted are the names that LVM admits.
-var admitted = regexp.MustCompile(`^[A-Za-z0-9_+.][A-Za-z0-9_+.-]{0,126}$`) //nolint:gochecknoglobals // A constant in all but syntax.
+var admitted = regexp.MustCompile(`^[A-Za-z0-9_+.][A-Za-z0-9_+.-]{0,126}$`)
 
 func newPool(c Config) (*Pool, error) {
 	switch {

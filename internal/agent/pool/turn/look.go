@@ -34,7 +34,7 @@ func (l *Look[T]) Get(ctx context.Context) (T, error) {
 	p := l.next
 	if !l.running {
 		l.running = true
-		go l.run() //nolint:gosec,contextcheck // An answer is for all who wait for it, so it outlives the context of the one who asked first.
+		go l.run() //nolint:contextcheck // An answer is for all who wait for it, so it outlives the context of the one who asked first.
 	}
 	l.mu.Unlock()
 	select {

@@ -44,7 +44,7 @@ type Pool struct {
 }
 
 // admitted are the names that ZFS admits for a dataset.
-var admitted = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]*(/[A-Za-z0-9_.:-]+)*$`) //nolint:gochecknoglobals // A constant in all but syntax.
+var admitted = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]*(/[A-Za-z0-9_.:-]+)*$`)
 
 // maxDataset leaves room for the longest name of a snapshot in the 255 bytes that ZFS admits.
 const maxDataset = 100

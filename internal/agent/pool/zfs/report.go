@@ -96,7 +96,7 @@ func ParseReport(dataset, text string) (Report, error) {
 	return r, nil
 }
 
-var errColumns = errors.New("a line does not have the columns that were asked for") //nolint:gochecknoglobals // A constant in all but syntax.
+var errColumns = errors.New("a line does not have the columns that were asked for")
 
 func parseRow(line string) (Row, error) {
 	words := strings.Split(line, "\t")
@@ -118,8 +118,15 @@ func parseRow(line string) (Row, error) {
 		column int
 		into   *int64
 	}{
-		{3, &row.Used}, {4, &row.Available}, {5, &row.Quota}, {7, &row.Size}, {8, &row.Block}, {9, &row.Referenced}, {10, &row.OfSnapshots},
-		{11, &row.Reserved}, {13, &created},
+		{3, &row.Used},
+		{4, &row.Available},
+		{5, &row.Quota},
+		{7, &row.Size},
+		{8, &row.Block},
+		{9, &row.Referenced},
+		{10, &row.OfSnapshots},
+		{11, &row.Reserved},
+		{13, &created},
 	} {
 		word := told(words[number.column])
 		if word == "" || word == "none" {

@@ -319,7 +319,7 @@ func (p *Pool) hide(ctx context.Context, e entry, snapshots []Row) error {
 	}
 	for _, args := range steps {
 		// Another call may have done a step as what a crash had left.
-		if err := p.c.Host.change(ctx, p.c.Dataset, args...); err != nil && !(args[0] == "rename" && absent(err)) {
+		if err := p.c.Host.change(ctx, p.c.Dataset, args...); err != nil && (args[0] != "rename" || !absent(err)) {
 			return err
 		}
 	}
