@@ -144,6 +144,9 @@ func (m *Member) round(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}
+	if _, err := m.Election.Look(ctx); err != nil { // before requests come that are to be passed on
+		m.Log.Debug("the leader is not known yet", "error", err)
+	}
 	m.role.Store(&role{old: m.reads(st)})
 	m.Log.Info("this controller stands by", "name", m.Self.Name)
 	reign, err := m.Election.Campaign(ctx)
