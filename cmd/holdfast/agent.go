@@ -78,7 +78,7 @@ func runAgent(ctx context.Context, c config.Agent, dial dialer, log telemetry.Lo
 	users := &inuse.Scanner{}
 	runner := &command.Exec{}
 	mounted := openMounts(ctx, c, runner, log.Logger)
-	defer mounted.close()
+	defer mounted.close() //nolint:contextcheck // It comes after the end of ctx, and has a limit of its own.
 	freezer := freeze.New(freeze.Config{Runner: runner})
 	thaw(ctx, freezer, log.Logger)
 	works := &works{mounts: mounted, began: time.Now(), pools: map[string]agent.Pool{}, held: map[string]hold.Hold{}}
@@ -93,7 +93,7 @@ func runAgent(ctx context.Context, c config.Agent, dial dialer, log telemetry.Lo
 	machine := agent.NewMachine(drivers, runner)
 	defer machine.Close()
 	works.machine = machine
-	jobs, err := openJobs(c.State, works, runner, log.Logger)
+	jobs, err := openJobs(c.State, works, runner, log.Logger) //nolint:contextcheck // Jobs end by Close.
 	if err != nil {
 		return err
 	}

@@ -211,7 +211,7 @@ func (w *works) releaseEnded(ctx context.Context, jobs *job.Service) {
 			if !isJob || h.Holder.Kind != hold.Job || h.Derived || jobs.Active(id) {
 				continue
 			}
-			w.mounts.release(h.ID)
+			w.mounts.release(h.ID) //nolint:contextcheck // It has a limit of its own.
 		}
 	}
 }

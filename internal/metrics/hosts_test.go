@@ -25,7 +25,8 @@ func TestPoolsOnMountsAndJobsOfHosts(t *testing.T) {
 				{Pool: "archive", State: "ready", Holds: []observed.Hold{{ID: "a"}, {ID: "b"}}},
 			}},
 			Jobs: []observed.JobStatus{
-				{Job: observed.Job{ID: "1"}, State: observed.JobRunning}, {Job: observed.Job{ID: "2"}, State: observed.JobDone},
+				{Job: observed.Job{ID: "1"}, State: observed.JobRunning},
+				{Job: observed.Job{ID: "2"}, State: observed.JobDone},
 				{Job: observed.Job{ID: "3"}, State: observed.JobDone},
 			},
 		})

@@ -76,11 +76,7 @@ func TestARunningCommandHoldsItsPoolOverTheDeathOfTheAgentAndNotLonger(t *testin
 	s := start(t)
 	dir := s.share("vault")
 	s.await("the pool is down", func() bool { return len(s.mounts()) == 0 })
-	gate, err := os.MkdirTemp(s.dir, "gate")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fifo := filepath.Join(gate, "fifo")
+	fifo := filepath.Join(s.dir, "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,10 @@ func TestMain(m *testing.M) {
 			fmt.Fprintf(os.Stderr, "build holdfast: %v\n%s", err, out)
 			os.Exit(1)
 		}
-		os.Setenv(builtEnv, program)
+		if err := os.Setenv(builtEnv, program); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		code := mounttest.Main(m)
 		_ = os.RemoveAll(dir)
 		os.Exit(code)
@@ -59,7 +62,6 @@ type system struct {
 	listen string
 	agents string
 	cmd    *exec.Cmd
-	log    *os.File
 	local  *local.Client
 }
 
@@ -114,7 +116,7 @@ func (s *system) boot() {
 		s.t.Fatal(err)
 	}
 	s.await("it is up", func() bool {
-		res, err := http.Get("http://" + s.listen + "/v1/nodes/n1") //nolint:noctx // It is on loopback.
+		res, err := http.Get("http://" + s.listen + "/v1/nodes/n1")
 		if err != nil {
 			return false
 		}

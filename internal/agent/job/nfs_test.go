@@ -20,7 +20,7 @@ func TestNFSImagesGoOutAndComeBack(t *testing.T) {
 		t.Skip("needs an NFS server: set HOLDFAST_LAB_NFS to server:/export, as in the lab")
 	}
 	pooltest.NeedHost(t, "losetup")
-	for _, version := range strings.Fields(os.Getenv("HOLDFAST_LAB_NFS_VERSIONS")) {
+	for version := range strings.FieldsSeq(os.Getenv("HOLDFAST_LAB_NFS_VERSIONS")) {
 		t.Run(version, func(t *testing.T) {
 			at, err := os.MkdirTemp("/tmp", "nfs-") //nolint:usetesting // Removed only when it was unmounted.
 			must(t, err)

@@ -271,7 +271,7 @@ func (a *agent) get(path string) (int, error) {
 func TestAConnectionThatIsNoSocketOfThisHostIsRefused(t *testing.T) {
 	s := httptest.NewServer(local.Handler(&local.Server{}))
 	defer s.Close()
-	res, err := http.Get(s.URL + "/pools") //nolint:noctx // It is on loopback.
+	res, err := http.Get(s.URL + "/pools")
 	if err != nil {
 		t.Fatal(err)
 	}
