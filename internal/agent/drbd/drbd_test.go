@@ -4,6 +4,7 @@
 package drbd_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/drbd/kernel"
 	"github.com/holdfast-storage/holdfast/internal/agent/drbd/metadata"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/stack"
 )
 
 func TestNewReplicasAreUpToDateWithoutASync(t *testing.T) {
@@ -296,6 +298,33 @@ func TestVolumeThatIsInUseIsNotRemoved(t *testing.T) {
 		r.apply("alpha")
 		if s := r.state("alpha"); len(s.Devices) != 1 {
 			t.Errorf("%s: %v", user, s)
+		}
+	}
+}
+
+// TestUseThatCannotBeLearnedCountsAsUse: nothing is even asked of the kernel.
+func TestUseThatCannotBeLearnedCountsAsUse(t *testing.T) {
+	for what, change := range map[string]func(*drbd.Want){
+		"down":     func(w *drbd.Want) { w.Down = true },
+		"a volume": func(w *drbd.Want) { w.Volumes[1].Destroy = true },
+	} {
+		r := newRig(t)
+		r.up()
+		r.secondVolume()
+		n := r.cluster.Node("alpha")
+		blind := drbd.New(drbd.Settings{
+			Runner: n, Folder: n.Folder, Notes: t.TempDir(),
+			Users: func(context.Context, string) ([]pool.Holder, error) { return nil, errors.New("the look hangs") },
+		})
+		n.Calls()
+		r.change("alpha", change)
+		if _, err := stack.Converge(t.Context(), blind, r.wants["alpha"]); err == nil || !strings.Contains(err.Error(), "the look hangs") {
+			t.Errorf("%s: %v", what, err)
+		}
+		for _, c := range n.Calls() {
+			if strings.HasPrefix(c, "drbdsetup") {
+				t.Errorf("%s: %s", what, c)
+			}
 		}
 	}
 }

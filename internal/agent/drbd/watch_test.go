@@ -183,6 +183,21 @@ func TestSuspensionThatDidNotTakeIsUndone(t *testing.T) {
 	}
 }
 
+func TestNothingIsHeldBackWithoutAGuard(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "log")
+	if err := os.WriteFile(filepath.Join(dir, "notes"), nil, 0o600); err != nil { // Where the folder would be.
+		t.Fatal(err)
+	}
+	d := drbd.New(drbd.Settings{Runner: program(t, `echo "$*" >>`+log), Notes: filepath.Join(dir, "notes")})
+	if _, err := d.Suspend(t.Context(), kernel.Resource{Name: "r0", Devices: []kernel.Device{{Minor: 1000}}}, time.Second); err == nil {
+		t.Error("it was held back without a note")
+	}
+	if text, err := os.ReadFile(log); err == nil {
+		t.Errorf("%s", text)
+	}
+}
+
 func TestNextAgentResumesWhatTheOneBeforeLeft(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
