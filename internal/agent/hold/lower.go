@@ -219,8 +219,11 @@ func (s *source) down(t mount.Table, entry mount.Entry, force mount.Force, o *op
 		s.identity = "" // Whoever comes next depends on nobody's file system.
 	}
 	s.record(Record{Type: UnmountDone}, false, nil)
-	if s.inUse() { // An operator's word.
-		s.lost, s.lostWhen, s.lostTry = &entry, time.Now(), retry{}
+	for _, h := range s.holds {
+		if h.settled() { // An operator's word. Who only waits has never had what is gone.
+			s.lost, s.lostWhen, s.lostTry = &entry, time.Now(), retry{}
+			break
+		}
 	}
 	s.answer(td)
 }

@@ -66,6 +66,26 @@ func TestAcquireTakesBackABusyMount(t *testing.T) {
 	})
 }
 
+func TestAcquireThatWaitsForAnUnmountHasLostNothing(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.get(pool, req("a"))
+		r.gateAt("unmount")
+		r.leave("a")
+		synctest.Wait()
+		b := r.begin(pool, req("b"))
+		r.pass("unmount", does)
+		synctest.Wait()
+		if !b.ended() || b.err != nil {
+			t.Fatalf("it does not have the pool: %v", b.err)
+		}
+		if n := r.happened(hold.LostEvent) + r.happened(hold.Regained); n != 0 {
+			t.Errorf("%d times something was told to be lost or regained", n)
+		}
+		r.open()
+		r.give("b")
+	})
+}
+
 func TestKernelThatRefusesIsBelieved(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.get(pool, req("a"))
