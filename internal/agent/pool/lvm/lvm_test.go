@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -102,6 +103,7 @@ func open(t *testing.T, c lvm.Config) pool.Driver {
 func openWith(t *testing.T, c lvm.Config, runner command.Runner) pool.Driver {
 	t.Helper()
 	c.Host = lvm.NewHost(runner)
+	c.Host.Limit = 5 * time.Minute // A virtual machine of the lab on a busy host is slow.
 	if c.ThinPool != "" {
 		d, err := lvm.NewThin(c)
 		must(t, err)

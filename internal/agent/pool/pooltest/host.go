@@ -35,10 +35,13 @@ func NeedHost(tb testing.TB, programs ...string) {
 	}
 }
 
+// runLimit is how long a program of Run may take: a virtual machine of the lab on a busy host is slow.
+const runLimit = 5 * time.Minute
+
 // Run runs a program on the host and fails the test when it fails. It may be called while the test is cleaned up.
 func Run(tb testing.TB, program string, args ...string) string {
 	tb.Helper()
-	res, err := (&command.Exec{}).Run(context.WithoutCancel(tb.Context()), command.Command{Program: program, Args: args})
+	res, err := (&command.Exec{}).Run(context.WithoutCancel(tb.Context()), command.Command{Program: program, Args: args, Limit: runLimit})
 	if err != nil {
 		tb.Fatal(err)
 	}
