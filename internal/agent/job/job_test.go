@@ -574,6 +574,29 @@ func TestAJobGoesOnAfterARestart(t *testing.T) {
 	}
 }
 
+func TestARecordThatCannotBeUnderstoodIsPutAside(t *testing.T) {
+	r := newRig(t)
+	content := noise(2 * mib)
+	r.volume("a", 2*mib, content)
+	r.volume("b", 2*mib, nil)
+	r.done(&agentpb.Job{Id: "good", Kind: agentpb.Job_COPY, From: end("a"), To: end("b")}, hexsum(content))
+	r.Close()
+	good, err := os.ReadFile(filepath.Join(r.jobs, "good.job"))
+	must(t, err)
+	for name, text := range map[string]string{"torn.job": "{", "empty.job": "", "other.job": string(good)} {
+		must(t, os.WriteFile(filepath.Join(r.jobs, name), []byte(text), 0o600))
+	}
+	r.boot()
+	if st, ok := r.Get("good"); !ok || st.GetState() != agentpb.JobStatus_DONE {
+		t.Errorf("the good one is %v, %v", st, ok)
+	}
+	aside, err := filepath.Glob(filepath.Join(r.jobs, "*.unreadable"))
+	must(t, err)
+	if len(aside) != 3 {
+		t.Errorf("put aside were %v", aside)
+	}
+}
+
 func TestStartingAJobAgainJoinsIt(t *testing.T) {
 	r := newRig(t)
 	content := noise(2 * mib)

@@ -111,8 +111,10 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// load reads all records. One that cannot be read is an error: what it has left behind would stay for ever.
-func load(dir string) ([]record, error) {
+const unreadableSuffix = ".unreadable"
+
+// load reads all records. Those that cannot be understood are put aside for a person to look at: nobody knows what they have left behind.
+func load(dir string, aside func(file string, why error)) ([]record, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -130,10 +132,18 @@ func load(dir string) ([]record, error) {
 			return nil, err
 		}
 		r, err := parseRecord(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", filepath.Join(dir, e.Name()), err)
+		if err == nil && r.decoded.GetJob().GetId()+recordSuffix != e.Name() {
+			err = fmt.Errorf("it is of job %s", r.decoded.GetJob().GetId())
 		}
-		all = append(all, r)
+		if err == nil {
+			all = append(all, r)
+			continue
+		}
+		file := filepath.Join(dir, e.Name()) + unreadableSuffix
+		if err := os.Rename(filepath.Join(dir, e.Name()), file); err != nil {
+			return nil, err
+		}
+		aside(file, err)
 	}
 	return all, nil
 }

@@ -60,7 +60,9 @@ func Open(c Config) (*Service, error) {
 	s := &Service{
 		c: c, slots: make(chan struct{}, c.Parallel), jobs: map[string]*job{}, watchers: map[chan *agentpb.JobStatus]bool{},
 	}
-	records, err := load(c.Dir)
+	records, err := load(c.Dir, func(file string, why error) {
+		c.Log.Error("the record of a job cannot be understood and was put aside", "file", file, "error", why)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the jobs of this host: %w", err)
 	}
