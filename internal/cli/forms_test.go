@@ -270,3 +270,43 @@ func TestPassphrasesAreReadFromTheInput(t *testing.T) {
 		t.Errorf("exit %d, said %q", got.code, got.stderr)
 	}
 }
+
+func TestMoveOfADiskIsFollowedByItsJob(t *testing.T) {
+	s := serve(t, func(r *http.Request, call int) string {
+		switch {
+		case r.Method != http.MethodGet:
+			return done
+		case r.URL.Path == "/v1/jobs":
+			return `[{"id":"old","kind":"migrate-disk","object":"r11 to n2","state":"running"},{"id":"j9","kind":"migrate-disk","object":"R1 to n2","state":"running"},{"id":"e","kind":"evacuate-node","object":"r1 to","state":"running"}]`
+		case call < 4:
+			return job("running", call)
+		default:
+			return job("done", 4)
+		}
+	})
+	env := at(s.URL)
+	env.Poll = time.Millisecond
+	got := runWith(t.Context(), env, "r td n2 r1 --migrate-from n1 --wait")
+	if got.code != cli.ExitOK || !strings.HasSuffix(got.stdout, "is done: 4 of 4\n") {
+		t.Errorf("exit %d, printed %q, said %q", got.code, got.stdout, got.stderr)
+	}
+}
+
+func TestRestoreShowsTheReplicasThatAreFilled(t *testing.T) {
+	looked := make(chan struct{}, 8)
+	s := serve(t, func(r *http.Request, _ int) string {
+		if r.Method == http.MethodPost {
+			<-looked
+			<-looked
+			return done
+		}
+		looked <- struct{}{}
+		return `[{"name":"r2","node_name":"n1","state":{},"volumes":[{"volume_number":0,"state":{"disk_state":"Inconsistent"}}]}]`
+	})
+	env := at(s.URL)
+	env.Asks, env.Poll = true, time.Millisecond
+	got := runWith(t.Context(), env, "s r rst --fr r1 --fs s1 --tr r2")
+	if got.code != cli.ExitOK || !strings.HasPrefix(got.stderr, "n1  Inconsistent\n") {
+		t.Errorf("exit %d, printed %q, drew %q", got.code, got.stdout, got.stderr)
+	}
+}

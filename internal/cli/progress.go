@@ -125,7 +125,7 @@ func (x part) bar(s style, names int) string {
 }
 
 // during makes a call that may take long, and shows meanwhile where look says that the work is. Nothing is shown of a call
-// that ends soon. Again is the command that shows the work after an interruption, which the work outlives.
+// that ends soon. Again is the command that shows the work after an interruption, where the work outlives that; otherwise "".
 func during[T any](ctx context.Context, s *session, again string, look func(context.Context, *client.Client) ([]part, error), call func(context.Context) (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -183,9 +183,22 @@ func resizing(resource string, number int32, size client.SizeKiB) func(context.C
 	}
 }
 
+// filling looks at the replicas of a definition that are being filled.
+func filling(resource string) func(context.Context, *client.Client) ([]part, error) {
+	return func(ctx context.Context, c *client.Client) ([]part, error) {
+		all, err := c.AllResources(ctx, client.ResourceFilter{Resources: []string{resource}})
+		var parts []part
+		for _, r := range all {
+			state := resourceState(r)
+			parts = append(parts, part{name: r.NodeName, note: state.text, color: state.color})
+		}
+		return parts, err
+	}
+}
+
 // interruption says of work that was left to itself how to see it again. Other errors stay as they are.
 func interruption(err error, again string) error {
-	if err == nil || !errors.Is(err, context.Canceled) {
+	if err == nil || again == "" || !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return exitError{ExitUnknown, fmt.Errorf("interrupted here; the work goes on: see %s", again)}
@@ -205,17 +218,37 @@ func (w *waiting) addTo(cmd *cobra.Command) {
 // begun prints the answer of a change that began a stored job, and follows the job where the flags and the terminal say so.
 // Pass the results of the call. The answer of LINSTOR's commands must come at once: as linstor only --wait waits.
 func (s *session) begun(ctx context.Context, w *waiting, entries client.RcList, err error) error {
+	return s.begunJob(ctx, w, entries, err, func(context.Context) (string, error) { return jobOf(entries), nil })
+}
+
+// begunJob is begun where the answer does not tell of the job: find returns its id, or "" when there is none any more.
+func (s *session) begunJob(ctx context.Context, w *waiting, entries client.RcList, err error, find func(context.Context) (string, error)) error {
 	if w.wait && w.async {
 		return usagef("--wait and --async exclude each other")
 	}
 	if err := s.changed(entries, err); err != nil || s.failed {
 		return err
 	}
-	id := jobOf(entries)
-	if id == "" || w.async || !w.wait && (!s.app.env.Asks || s.app.linstor || s.form != text) {
+	if w.async || !w.wait && (!s.app.env.Asks || s.app.linstor || s.form != text) {
 		return nil
 	}
+	id, err := find(ctx)
+	if err != nil || id == "" {
+		return err
+	}
 	return s.followJob(ctx, id)
+}
+
+// runningJob returns the newest running job of a kind whose object begins with a name, or "".
+func (s *session) runningJob(ctx context.Context, kind, name string) (string, error) {
+	all, err := s.Jobs(ctx, client.JobFilter{States: []string{"running"}})
+	id := ""
+	for _, j := range all { // The oldest is first.
+		if j.Kind == kind && strings.HasPrefix(strings.ToLower(j.Object), strings.ToLower(name)) {
+			id = j.ID
+		}
+	}
+	return id, err
 }
 
 // jobOf returns the id of the job that an answer tells of, or "".

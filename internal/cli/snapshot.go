@@ -224,7 +224,9 @@ func (a *app) restoreResource() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.changed(s.RestoreResource(ctx, r.resource, r.snapshot, client.SnapshotRestore{ToResource: r.to, Nodes: args, StorPoolRename: names}))
+			return s.changed(during(ctx, s, "", filling(r.to), func(ctx context.Context) (client.RcList, error) {
+				return s.RestoreResource(ctx, r.resource, r.snapshot, client.SnapshotRestore{ToResource: r.to, Nodes: args, StorPoolRename: names})
+			}))
 		}),
 	}
 	r.addTo(cmd)

@@ -17,11 +17,12 @@ func (a *app) toggleDisk() *cobra.Command {
 		pool     string
 		from     string
 		layers   commas
+		wait     waiting
 	)
 	cmd := &cobra.Command{
 		Use: "toggle-disk NODE RESOURCE", Aliases: []string{"td"}, Short: "Give a replica a disk, take it away, or move one there", Args: exactly("NODE", "RESOURCE"),
 		Long: "Give the replica on a node a disk, or with --diskless take it away. With --migrate-from the disk of another node moves there:\n" +
-			"the other one goes once all data is on the new one.",
+			"the other one goes once all data is on the new one. " + waitHelp,
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
 			ask := client.ToggleDiskRequest{
 				Operation: client.ToggleIntoDiskful, StoragePool: pool, MigrateFrom: from, LayerList: upper[client.LayerType](layers),
@@ -32,7 +33,13 @@ func (a *app) toggleDisk() *cobra.Command {
 				}
 				ask.Operation = client.ToggleIntoDiskless
 			}
-			return s.changed(s.ToggleDisk(ctx, args[1], args[0], ask))
+			entries, err := s.ToggleDisk(ctx, args[1], args[0], ask)
+			return s.begunJob(ctx, &wait, entries, err, func(ctx context.Context) (string, error) {
+				if from == "" {
+					return "", nil
+				}
+				return s.runningJob(ctx, "migrate-disk", args[1]+" to ")
+			})
 		}),
 	}
 	f := cmd.Flags()
@@ -40,7 +47,7 @@ func (a *app) toggleDisk() *cobra.Command {
 	f.StringVarP(&pool, "storage-pool", "s", "", "pool of the new disk")
 	f.StringVar(&from, "migrate-from", "", "node whose disk moves")
 	f.VarP(&layers, "layer-list", "l", "layers from top to bottom, such as drbd,luks,storage")
-	compatible(cmd, "async", "")
+	wait.addTo(cmd)
 	compatible(cmd, "dflt", "")
 	return cmd
 }
