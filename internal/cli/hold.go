@@ -29,7 +29,7 @@ const (
 
 // hold is the commands for users of this host: they ask the agent here, and no controller.
 func (a *app) hold() *cobra.Command {
-	g := group("hold", nil, "Pools on mounts of this host, and who holds them; for root", a.holdList(), a.holdAcquire(), a.holdRelease(), a.holdRun())
+	g := group("hold", nil, "Pools on mounts of this host, and who holds them; for root", a.holdList(), a.holdAcquire(), a.holdRelease(), a.holdRun(), a.holdDetach())
 	g.PersistentFlags().String("socket", "", "where the agent of this host listens (default $HOLDFAST_SOCKET or "+local.DefaultSocket+")")
 	return g
 }
@@ -168,6 +168,43 @@ func (a *app) holdRelease() *cobra.Command {
 			return nil
 		},
 	}
+}
+
+func (a *app) holdDetach() *cobra.Command {
+	var reason, token string
+	cmd := &cobra.Command{
+		Use: "detach STORAGE_POOL", Short: "Take a mount from its place, in use or not, when its server does not come back", Args: exactly("STORAGE_POOL"),
+		Long: "Take the mount of a pool from its place, in use or not: for a server that does not come back. Calls that wait for it fail;\n" +
+			"whoever has files of it open goes on with them, and what he writes may be lost. Holds stay, and are broken until they\n" +
+			"are released. Without --token, what is mounted and who holds it is shown, with the token to repeat the command with.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c := a.agent(cmd)
+			if token == "" {
+				p, err := c.Pool(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				if p.Token == "" {
+					return exitError{ExitNotFound, fmt.Errorf("storage pool %s is not mounted", args[0])}
+				}
+				s := &session{app: a, out: a.env.Stdout, form: text}
+				return errors.Join(s.writeTable(a.holdTable([]local.Pool{p})),
+					usagef("to detach what is mounted at %s, repeat the command with --token %s and a --reason", p.Target, p.Token))
+			}
+			if reason == "" {
+				return usagef("a --reason is wanted: it is logged")
+			}
+			r, err := c.Detach(cmd.Context(), args[0], reason, token)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(a.env.Stdout, printable(r.Outcome))
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the log")
+	cmd.Flags().StringVar(&token, "token", "", "of what is mounted, as the command shows it")
+	return cmd
 }
 
 func (a *app) holdRun() *cobra.Command {

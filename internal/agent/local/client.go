@@ -52,6 +52,12 @@ func (c *Client) Release(ctx context.Context, id string) (r Released, err error)
 	return r, c.do(ctx, http.MethodDelete, "/holds?id="+url.QueryEscape(id), nil, &r)
 }
 
+// Detach takes the mount of a pool from its place, in use or not. Whoever has files of it open goes on with them. The token is that of [Client.Pool].
+func (c *Client) Detach(ctx context.Context, pool, reason, token string) (r Released, err error) {
+	query := url.Values{"reason": {reason}, "token": {token}}
+	return r, c.do(ctx, http.MethodDelete, "/pools/"+url.PathEscape(pool)+"/mount?"+query.Encode(), nil, &r)
+}
+
 func (c *Client) do(ctx context.Context, method, path string, body, result any) error {
 	var text []byte
 	if body != nil {

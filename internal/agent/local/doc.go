@@ -13,5 +13,6 @@
 //	GET    /pools/{pool}         one of them
 //	POST   /pools/{pool}/holds   acquire a hold; the answer comes when it is granted or refused
 //	DELETE /holds?id=ID          release a hold
+//	DELETE /pools/{pool}/mount   detach the mount from its place, in use or not; with reason=TEXT and the token=TOKEN of the pool
 //	GET    /metrics              figures, for Prometheus
 package local

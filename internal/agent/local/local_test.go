@@ -170,6 +170,33 @@ func TestAnOperatorHoldsAPoolUntilHeReleasesIt(t *testing.T) {
 	}
 }
 
+func TestAnOperatorDetachesWhatHeHasSeen(t *testing.T) {
+	a := start(t)
+	g, err := a.Acquire(t.Context(), "vault", local.Request{ID: "h1", Holder: "me"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, err := os.Open(a.pool().Target) // Someone is in it.
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = user.Close() }()
+	for _, token := range []string{"", "1-2"} {
+		if r, err := a.Detach(t.Context(), "vault", "the server is gone", token); err == nil {
+			t.Errorf("the token %q was taken: %+v", token, r)
+		}
+	}
+	if r, err := a.Detach(t.Context(), "vault", "the server is gone", a.pool().Token); err != nil || !r.Gone {
+		t.Errorf("detach: %+v, %v", r, err)
+	}
+	if p := a.pool(); p.State == "ready" || len(p.Holds) != 1 || p.Holds[0].Broken == "" {
+		t.Errorf("afterwards: %+v", p)
+	}
+	if _, err := a.Release(t.Context(), g.ID); err != nil {
+		t.Error(err)
+	}
+}
+
 // holder starts a process that holds the pool, and returns it with what makes it end.
 func (a *agent) holder() (p *exec.Cmd, end func()) {
 	a.t.Helper()

@@ -122,6 +122,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /pools/{pool}", s.inspect)
 	mux.HandleFunc("POST /pools/{pool}/holds", s.acquire)
 	mux.HandleFunc("DELETE /holds", s.release)
+	mux.HandleFunc("DELETE /pools/{pool}/mount", s.detach)
 	if s.Metrics != nil {
 		mux.Handle("GET /metrics", s.Metrics)
 	}
@@ -171,7 +172,31 @@ func (s *Server) inspect(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	answer(w, http.StatusOK, poolOf(m))
+	p := poolOf(m)
+	if st, err := s.Holding.Set().Inspect(r.Context(), p.Name); err == nil {
+		p.Token = st.Token
+	}
+	answer(w, http.StatusOK, p)
+}
+
+// detach is for an operator whose pool cannot be unmounted and whose server does not come back.
+func (s *Server) detach(w http.ResponseWriter, r *http.Request) {
+	m, err := s.Holding.Inspect(r.Context(), r.PathValue("pool"))
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	q := r.URL.Query()
+	if q.Get("reason") == "" || q.Get("token") == "" {
+		answer(w, http.StatusBadRequest, failure{"a reason, and the token of what is mounted, are wanted"})
+		return
+	}
+	t, err := s.Holding.Set().Detach(r.Context(), m.GetPool(), q.Get("reason"), q.Get("token"))
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	answer(w, http.StatusOK, Released{Outcome: t.String(), Gone: t.Outcome == hold.Done})
 }
 
 func (s *Server) acquire(w http.ResponseWriter, r *http.Request) {

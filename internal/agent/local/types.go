@@ -23,6 +23,7 @@ type Pool struct {
 	Blockers  []string  `json:"blockers,omitempty"`
 	LastError string    `json:"last_error,omitempty"`
 	NextTry   time.Time `json:"next_try,omitzero"`
+	Token     string    `json:"token,omitempty"` // Of what is mounted now: who wants it detached says it, so that nothing else is hit. Of a single pool alone.
 }
 
 // Hold is one user's claim on a pool.
