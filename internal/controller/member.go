@@ -51,6 +51,7 @@ type Member struct {
 	agents        *lender
 	transportOnce sync.Once
 	toLeader      *http.Transport
+	reached       atomic.Pointer[reached]
 }
 
 // role is how requests are answered at a time.

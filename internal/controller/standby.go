@@ -110,9 +110,12 @@ func (m *Member) pass(w http.ResponseWriter, r *http.Request) bool {
 func (m *Member) lastKnown() bool { return m.role.Load().old != nil }
 
 // reachable reports whether the leader takes connections: one that has died is still named until its lease ends, and a request that
-// was not sent can wait for the next one.
+// was not sent can wait for the next one. A leader that was reached lately is not asked again for each request.
 func (m *Member) reachable(ctx context.Context, target *url.URL) bool {
-	const soon = time.Second
+	const soon, lately = time.Second, time.Second
+	if r := m.reached.Load(); r != nil && r.host == target.Host && time.Since(r.at) < lately {
+		return true
+	}
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", target.Host)
@@ -120,7 +123,14 @@ func (m *Member) reachable(ctx context.Context, target *url.URL) bool {
 		return false
 	}
 	_ = conn.Close()
+	m.reached.Store(&reached{target.Host, time.Now()})
 	return true
+}
+
+// reached is a leader that took a connection.
+type reached struct {
+	host string
+	at   time.Time
 }
 
 // proxy passes requests on to a leader, and streams its answers.
@@ -136,6 +146,7 @@ func (m *Member) proxy(target *url.URL) *httputil.ReverseProxy {
 		FlushInterval: -1,
 		ErrorLog:      nil,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			m.reached.Store(nil)
 			if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 				return // the client is gone
 			}
