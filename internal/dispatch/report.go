@@ -33,7 +33,7 @@ func (s *Server) Report(ctx context.Context, req *agentpb.ReportRequest) (*agent
 	if err := s.confirmSnapshots(ctx, node, in.snapshots); err != nil {
 		return nil, err
 	}
-	if !s.observe(x, in.now, req.GetApplied()) {
+	if !s.observe(x, in.now, in.at, req.GetApplied()) {
 		return &agentpb.ReportReply{UnknownSession: true}, nil
 	}
 	for _, g := range in.snapshots {
@@ -73,6 +73,7 @@ func (s *Server) session(node model.NodeKey, id string) *session {
 
 // reading is a report, sorted by what becomes of its parts.
 type reading struct {
+	at        store.Revision // by which it was read
 	now       observed.Report
 	gone      []Gone
 	then      map[model.DefinitionKey]observed.ResourceStatus // of what is gone, once that is durable
@@ -84,6 +85,7 @@ type reading struct {
 func (s *Server) read(h *host, req *agentpb.ReportRequest) reading {
 	view := s.cfg.Store.Snapshot()
 	in := reading{
+		at: view.Revision(),
 		now: observed.Report{
 			Resources: make(map[model.DefinitionKey]observed.ResourceStatus, len(req.GetResources())),
 			Pools:     make(map[model.PoolKey]observed.PoolStatus, len(req.GetPools())),
@@ -196,7 +198,7 @@ func goneBy(view *store.View, h *host, row *schema.Resource, st observed.Resourc
 
 // observe takes what an agent said in a session, and what it has taken over. It returns false
 // when the session is over.
-func (s *Server) observe(x *session, said observed.Report, applied string) bool {
+func (s *Server) observe(x *session, said observed.Report, at store.Revision, applied string) bool {
 	h := x.host
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -204,7 +206,7 @@ func (s *Server) observe(x *session, said observed.Report, applied string) bool 
 		return false
 	}
 	s.cfg.Observed.Report(h.node, said)
-	s.forgetGone(h, said)
+	s.forgetGone(h, said, at)
 	if !x.ready && strings.HasPrefix(applied, x.id+"/") {
 		x.ready = true
 		s.cfg.Observed.Ready(h.node)
@@ -213,10 +215,13 @@ func (s *Server) observe(x *session, said observed.Report, applied string) bool 
 	return true
 }
 
-// forgetGone drops what was said of rows that went while the report was read. Whoever removed them
-// may have dropped their statuses before. The caller holds h.mu.
-func (s *Server) forgetGone(h *host, said observed.Report) {
+// forgetGone drops what was said of rows that went after the report was read, at a revision.
+// Whoever removed them may have dropped their statuses before. The caller holds h.mu.
+func (s *Server) forgetGone(h *host, said observed.Report, at store.Revision) {
 	view := s.cfg.Store.Snapshot()
+	if view.Revision() == at {
+		return
+	}
 	for k, st := range said.Resources {
 		id := model.ResourceID{Definition: k, Node: h.node}
 		if _, is := schema.Resources.Get(view, id); !is && h.confirmed[k] == 0 {
@@ -261,7 +266,7 @@ func (s *Server) confirm(ctx context.Context, x *session, in reading) error {
 			continue // it is not recorded as gone
 		}
 		k := g.Resource.Definition
-		s.observe(x, observed.Report{Resources: map[model.DefinitionKey]observed.ResourceStatus{k: in.then[k]}}, "")
+		s.observe(x, observed.Report{Resources: map[model.DefinitionKey]observed.ResourceStatus{k: in.then[k]}}, in.at, "")
 		if whole {
 			s.cfg.Observed.Forget(g.Resource, g.Generation+1)
 		}
