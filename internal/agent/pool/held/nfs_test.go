@@ -63,7 +63,7 @@ func TestNFSServerThatHangsMakesItsPoolFaultyUntilItAnswers(t *testing.T) {
 	lab := mounttest.NFS(t)
 	r := newRig(t)
 	r.down(t)
-	r.limits.Probe, r.limits.ProbeEvery = 2*time.Second, 500*time.Millisecond
+	r.limits.Probe, r.limits.ProbeEvery, r.limits.Mount = 2*time.Second, 500*time.Millisecond, 30*time.Second
 	r.boot(t)
 	r.c.Quick, r.c.Watch, r.c.Farewell = 10*time.Second, 100*time.Millisecond, time.Second
 	bad := r.open(t, spec(t, "bad", onNFS(lab, lab.Versions[0]+",hard,timeo=10,retrans=1")))
