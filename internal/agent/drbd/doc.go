@@ -26,7 +26,9 @@
 //
 //  1. asks the pool for metadata.Backing(usable, peers) bytes, and for what LUKS adds to that;
 //  2. calls CreateMetadata, where a plain volume would be formatted, on a NEW volume: after LUKS opened it and before the pool finishes it, with the device below as
-//     Volume.Disk. A volume that is made from a snapshot is treated the same, for it has the metadata of its source on it;
+//     Volume.Disk. A volume that is made from a snapshot is treated the same, for it has the metadata of its source on it. Disks that read as zeros, and copies of
+//     one snapshot, get one generation of data on all hosts; under LUKS with a key of its own for each host, and on thick volumes that are not wiped, disks differ,
+//     and one host is told StartHere;
 //  3. brings the wish about with stack.Converge, with the devices below as Volume.Disk, and is called again when the Watcher or a timer says so;
 //  4. formats the DRBD device, not the one below, where a filesystem is wanted, on the host that starts the volume, when [Waiting] returns nothing
 //     for the first time and before it tells anyone.

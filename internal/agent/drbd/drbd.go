@@ -49,6 +49,7 @@ type memory struct {
 	attempts  map[string]time.Time // When an attempt that had no effect may be made again.
 	delays    map[string]time.Duration
 	attaching map[int]time.Time // Since when volumes are seen Negotiating.
+	connected time.Time         // Until when peers are awaited that were told to connect.
 }
 
 // New returns a DRBD of this host.
@@ -142,13 +143,16 @@ func (h *Have) remember(w *Want, m *memory, now time.Time) {
 		clear(m.delays)
 	}
 	h.Forgotten, h.Resting = maps.Clone(m.forgotten), map[string]bool{}
-	h.Stuck = m.stuck(h.State, now)
+	h.Stuck, h.Connecting = m.stuck(h.State, now), now.Before(m.connected)
 	for what, until := range m.attempts {
 		if now.Before(until) {
 			h.Resting[what] = true
 		}
 	}
 }
+
+// introduction is how long peers are awaited after they were told to connect. Until then what is written here is missing there, and without quorum the other way round, too.
+const introduction = 10 * time.Second
 
 // patience is how long a disk may take to be attached.
 const patience = 10 * time.Second

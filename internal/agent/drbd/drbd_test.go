@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -25,8 +26,12 @@ import (
 func TestNewReplicasAreUpToDateWithoutASync(t *testing.T) {
 	r := newRig(t)
 	r.apply("alpha")
-	if waits := r.waits("alpha"); len(waits) != 1 || !strings.Contains(waits[0], "Inconsistent") {
+	if waits := strings.Join(r.waits("alpha"), ";"); !strings.Contains(waits, "Inconsistent") || !strings.Contains(waits, "connects to bravo") {
 		t.Errorf("alone: %v", waits)
+	}
+	r.now = r.now.Add(time.Minute)
+	if waits := strings.Join(r.waits("alpha"), ";"); strings.Contains(waits, "connects to") {
+		t.Errorf("a peer that does not come is awaited for ever: %s", waits)
 	}
 	r.up()
 	a, b := r.cluster.Node("alpha").Generation(first), r.cluster.Node("bravo").Generation(first)

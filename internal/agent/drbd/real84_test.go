@@ -48,8 +48,8 @@ func TestRealEventsOfEightFourAreFollowed(t *testing.T) {
 			return false
 		}
 		c := r.Connections[0]
-		return r.Role == kernel.Secondary && r.Devices[0].Disk == kernel.UpToDate && c.State == kernel.Connected && c.Role == kernel.Primary &&
-			c.PeerDevices[0].Replication == kernel.Established
+		return r.Role == kernel.Secondary && c.State == kernel.Connected && c.Role == kernel.Primary && c.PeerDevices[0].Disk == kernel.UpToDate &&
+			(c.PeerDevices[0].Replication == "SyncTarget" || r.Devices[0].Disk == kernel.UpToDate)
 	})
 	d := drbd.New(drbd.Settings{Runner: exec, Folder: t.TempDir(), Notes: t.TempDir()})
 	if _, err := d.Observe(t.Context(), drbd.Want{Name: "a"}); err == nil || !strings.Contains(err.Error(), "8.4, and 9 is needed") {

@@ -19,6 +19,11 @@ func Waiting(w Want, h Have) []string {
 		return []string{"resource " + w.Name + " does not run"}
 	}
 	var why []string
+	for _, c := range h.State.Connections {
+		if h.Connecting && c.State != kernel.Connected && c.State != kernel.StandAlone {
+			why = append(why, fmt.Sprintf("resource %s connects to %s", w.Name, c.Name))
+		}
+	}
 	for _, v := range w.Volumes {
 		if v.Destroy {
 			continue

@@ -45,6 +45,9 @@ func (d *DRBD) adjust(ctx context.Context, w *Want) error {
 		}
 	}
 	_, err = d.run(ctx, w.Name, "adjust resource "+w.Name, "drbdadm", "adjust", w.Name)
+	if slices.ContainsFunc(commands, func(c Command) bool { return c.Verb == "connect" }) {
+		d.recall(w.Name, func(m *memory) { m.connected = d.settings.Now().Add(introduction) })
+	}
 	return err
 }
 

@@ -100,12 +100,13 @@ func (w *Want) file() *config.Resource {
 
 // Have is what was observed of one resource.
 type Have struct {
-	File      bool             // There is a configuration file of ours.
-	Current   bool             // And it is the one that is wanted.
-	State     *kernel.Resource // Nil: the resource does not run.
-	Adjust    []Command        // What drbdadm would do to bring the kernel to the file. Known when the file is current.
-	Untouched map[int]bool     // Volumes with a start whose disk never had content.
-	Stuck     []int            // Volumes whose disk has been attaching for long.
-	Forgotten map[int]bool     // Retired peers that are surely forgotten.
-	Resting   map[string]bool  // Attempts that failed a short while ago; they are not made again yet.
+	File       bool             // There is a configuration file of ours.
+	Current    bool             // And it is the one that is wanted.
+	State      *kernel.Resource // Nil: the resource does not run.
+	Adjust     []Command        // What drbdadm would do to bring the kernel to the file. Known when the file is current.
+	Untouched  map[int]bool     // Volumes with a start whose disk never had content.
+	Connecting bool             // Peers were told to connect a short while ago.
+	Stuck      []int            // Volumes whose disk has been attaching for long.
+	Forgotten  map[int]bool     // Retired peers that are surely forgotten.
+	Resting    map[string]bool  // Attempts that failed a short while ago; they are not made again yet.
 }
