@@ -87,6 +87,12 @@ func (s *Resources) place(ctx context.Context, definition string, q PlaceRequest
 		if put, out.Placed, err = s.put(tx, d, p); err == nil && o.after != nil {
 			err = o.after(tx, put)
 		}
+		if err != nil {
+			return err
+		}
+		var added []model.ResourceID
+		added, out.Notices, err = s.settleVotes(tx, p.definition, p.birth)
+		put = append(put, touches(added)...)
 		return err
 	})
 	if err != nil {

@@ -82,7 +82,16 @@ func (c *creating) commit(tx *store.Tx, definition string, list []NewResource) e
 			return err
 		}
 	}
-	return checkReplication(d.Name, c.out.Definition.Layers, copies(tx, d.Name.Key()))
+	if err := checkReplication(d.Name, c.out.Definition.Layers, copies(tx, d.Name.Key())); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(list, func(n NewResource) bool { return n.Kind == schema.TieBreaker }) {
+		return nil // It is there because somebody wants it to be.
+	}
+	added, notices, err := c.settleVotes(tx, d.Name.Key(), c.birth)
+	c.out.Notices = append(c.out.Notices, notices...)
+	c.put, c.wait = append(c.put, touches(added)...), append(c.wait, added...)
+	return err
 }
 
 // copies is how many copies of its data a definition has. Replicas in one shared space have
@@ -121,6 +130,9 @@ func (c *creating) one(tx *store.Tx, n NewResource) error {
 	}
 	id := model.ResourceID{Definition: d.Name.Key(), Node: node.Name.Key()}
 	old, exists := schema.Resources.Get(tx, id)
+	if exists && !old.Deleting && old.Kind == schema.TieBreaker && n.Kind != schema.TieBreaker {
+		return c.takeTieBreaker(tx, node, old, n)
+	}
 	if exists && !old.Deleting {
 		c.note(errs.ReplicaExists, "resource %s is on node %s already", d.Name, node.Name)
 		return nil
@@ -147,6 +159,33 @@ func (c *creating) one(tx *store.Tx, n NewResource) error {
 		node: id.Node, pool: pool.Name.Key(), kind: n.Kind, props: model.PropsOf(n.Props),
 		nodeID: n.NodeID, ports: n.Ports, birth: c.birth,
 	})
+}
+
+// takeTieBreaker makes of a tie-breaker the replica that is asked for.
+func (c *creating) takeTieBreaker(tx *store.Tx, node schema.Node, old schema.Resource, n NewResource) error {
+	if err := c.connected(node); err != nil {
+		return err
+	}
+	pool := schema.DisklessPool
+	if n.Kind == schema.Diskful {
+		if err := c.giveDisk(tx, c.out.Definition, old.Node, n.Props["StorPoolName"], nil, c.birth); err != nil {
+			return err
+		}
+		row, _ := schema.Resources.Get(tx, old.ID())
+		p, err := c.poolOf(tx, row)
+		if err != nil {
+			return err
+		}
+		pool = p.Name
+	} else {
+		old.Kind = n.Kind
+		if err := schema.Resources.Update(tx, old); err != nil {
+			return err
+		}
+	}
+	c.put, c.wait = append(c.put, touched{id: old.ID(), was: true}), append(c.wait, old.ID())
+	c.out.Placed = append(c.out.Placed, Placement{Node: node.Name, Pool: pool, Kind: n.Kind})
+	return nil
 }
 
 func (c *creating) note(kind errs.NoticeKind, format string, args ...any) {

@@ -111,7 +111,11 @@ func (s *Resources) dropDefinition(tx *store.Tx, key model.DefinitionKey) error 
 // nothing is left there, or at once with a notice when it is not connected. It is refused
 // while the device is in use, and while others use the data over the network and this is the
 // last replica that has it.
-func (s *Resources) Delete(ctx context.Context, definition, node string) ([]errs.Notice, error) {
+//
+// A replica without a disk that is needed as the tie-breaker stays as that, and a tie-breaker
+// stays if it is to be kept; deleting one tells that no other is wanted. What the remaining
+// replicas need for quorum is settled in the same transaction.
+func (s *Resources) Delete(ctx context.Context, definition, node string, keep ...KeepTieBreaker) ([]errs.Notice, error) {
 	view := s.Store.Snapshot()
 	r, err := schema.FindResource(view, definition, node)
 	if err != nil {
@@ -121,9 +125,11 @@ func (s *Resources) Delete(ctx context.Context, definition, node string) ([]errs
 	if err := s.unused(ctx, d.Name, []schema.Resource{r}); err != nil {
 		return nil, err
 	}
+	b := s.birth()
 	var waits []model.ResourceID
+	var notices []errs.Notice
 	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
-		waits = nil
+		waits, notices = nil, nil
 		r, err := schema.FindResource(tx, definition, node)
 		if err != nil {
 			return err
@@ -131,17 +137,35 @@ func (s *Resources) Delete(ctx context.Context, definition, node string) ([]errs
 		if err := lastWithData(tx, d.Name, r); err != nil {
 			return err
 		}
+		if s.takesOver(tx, r, len(keep) > 0 && bool(keep[0])) {
+			notice, err := takeOver(tx, r)
+			notices = append(notices, notice)
+			return err
+		}
 		stays, err := s.markDeleting(tx, r)
+		if err != nil {
+			return err
+		}
 		if stays {
 			waits = append(waits, r.ID())
 		}
+		if r.Kind == schema.TieBreaker {
+			if err := withoutTieBreaker(tx, r.Definition); err != nil {
+				return err
+			}
+		}
+		_, notices, err = s.settleVotes(tx, r.Definition, b)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return s.awaitGone(ctx, d.Name, rev, waits)
+	more, err := s.awaitGone(ctx, d.Name, rev, waits)
+	return append(notices, more...), err
 }
+
+// KeepTieBreaker says that a replica that is the tie-breaker stays, if one is needed.
+type KeepTieBreaker bool
 
 // markDeleting marks a replica for deletion, also one that is marked: its node then tries at
 // once. It tells whether the row stays until the host has confirmed. It does not where

@@ -108,7 +108,11 @@ func (s *Resources) giveDisk(tx *store.Tx, d schema.Definition, node model.NodeK
 	if err := schema.Resources.Update(tx, row); err != nil {
 		return err
 	}
-	return checkReplication(d.Name, d.Layers, copies(tx, d.Name.Key()))
+	if err := checkReplication(d.Name, d.Layers, copies(tx, d.Name.Key())); err != nil {
+		return err
+	}
+	_, _, err = s.settleVotes(tx, d.Name.Key(), b)
+	return err
 }
 
 // RemoveDisk makes a replica one without a disk, and returns when the disk is gone. The device
@@ -192,10 +196,15 @@ func (s *Resources) becomes(tx *store.Tx, r schema.Resource) error {
 		return fmt.Errorf("the id of resource %s: %w", r.ID(), err)
 	}
 	r.Kind, r.Becomes = r.Becomes, ""
-	if err := s.furnish(tx, d, &r, schema.DisklessPool.Key(), birth{at: r.Created, seed: uuid.NewSHA1(seed, []byte(r.Kind))}); err != nil {
+	b := birth{at: r.Created, seed: uuid.NewSHA1(seed, []byte(r.Kind))}
+	if err := s.furnish(tx, d, &r, schema.DisklessPool.Key(), b); err != nil {
 		return err
 	}
-	return schema.Resources.Update(tx, r)
+	if err := schema.Resources.Update(tx, r); err != nil {
+		return err
+	}
+	_, _, err = s.settleVotes(tx, d.Name.Key(), b)
+	return err
 }
 
 // Activate makes a replica usable again that was deactivated, and returns when its devices are

@@ -187,7 +187,7 @@ func (l leaving) remove(ctx context.Context, d schema.Definition, x schema.Resou
 	if err := l.unused(ctx, d.Name, []schema.Resource{x}); err != nil {
 		return finding{err: err}
 	}
-	removed := false
+	removed, b := false, l.birth()
 	_, err := schema.Update(ctx, l.Store, func(tx *store.Tx) error {
 		removed = false
 		r, ok := schema.Resources.Get(tx, x.ID())
@@ -199,7 +199,10 @@ func (l leaving) remove(ctx context.Context, d schema.Definition, x schema.Resou
 			return nil
 		}
 		removed = true
-		_, err := l.markDeleting(tx, r)
+		if _, err := l.markDeleting(tx, r); err != nil {
+			return err
+		}
+		_, _, err := l.settleVotes(tx, r.Definition, b)
 		return err
 	})
 	return finding{moved: removed, waits: err == nil && !removed, err: err}

@@ -51,7 +51,7 @@ func TestALostNodeTakesAllThatItHadWithIt(t *testing.T) {
 				return err
 			}
 			if err := schema.SnapshotReplicas.Insert(tx, schema.SnapshotReplica{
-				Definition: "whole", Snapshot: name.Key(), Node: node, Volumes: []schema.SnapshotVolume{{Pool: "data"}},
+				Definition: "whole", Snapshot: name.Key(), Node: node, State: schema.SnapshotTaken, Volumes: []schema.SnapshotVolume{{Pool: "data"}},
 			}); err != nil {
 				return err
 			}

@@ -209,13 +209,17 @@ func (s *Resources) takeSource(ctx context.Context, d schema.Definition, source 
 	if err := s.unused(ctx, d.Name, []schema.Resource{source}); err != nil {
 		return err
 	}
+	b := s.birth()
 	_, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
 		now, ok := schema.Resources.Get(tx, source.ID())
 		x, is := schema.Resources.Get(tx, target)
 		if !ok || now.Deleting || now.UUID != source.UUID || !is || !s.upToDateOn(tx, x) {
 			return nil
 		}
-		_, err := s.markDeleting(tx, now)
+		if _, err := s.markDeleting(tx, now); err != nil {
+			return err
+		}
+		_, _, err := s.settleVotes(tx, now.Definition, b)
 		return err
 	})
 	return err

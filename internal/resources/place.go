@@ -193,6 +193,15 @@ type touched struct {
 	was bool // it was there; what it was cannot be had back
 }
 
+// touches are replicas that a call has added.
+func touches(ids []model.ResourceID) []touched {
+	list := make([]touched, len(ids))
+	for i, id := range ids {
+		list[i] = touched{id: id}
+	}
+	return list
+}
+
 func idsOf(list []touched) []model.ResourceID {
 	ids := make([]model.ResourceID, len(list))
 	for i, t := range list {

@@ -166,8 +166,13 @@ func (sp *spawning) commit(tx *store.Tx) ([]touched, error) {
 		return nil, err
 	}
 	put, placed, err := sp.put(tx, d, sp.place)
+	if err != nil {
+		return nil, err
+	}
 	sp.made.Placed = placed
-	return put, err
+	added, notices, err := sp.settleVotes(tx, d.Name.Key(), sp.birth)
+	sp.made.Notices = append(sp.made.Notices, notices...)
+	return append(put, touches(added)...), err
 }
 
 // volumes adds a volume definition for each size, with what the group's volume group of that

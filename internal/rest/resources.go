@@ -191,7 +191,7 @@ func (s *Server) modifyResource(q *request) (wire.RcList, error) {
 
 func (s *Server) deleteResource(q *request) (wire.RcList, error) {
 	name, node := q.PathValue("resource"), q.PathValue("node")
-	notices, err := s.Resources.Delete(q.Context(), name, node)
+	notices, err := s.Resources.Delete(q.Context(), name, node, resources.KeepTieBreaker(q.flag("keep_tiebreaker")))
 	if err != nil {
 		return q.notices(notices), err
 	}

@@ -49,12 +49,7 @@ func plain(t *testing.T, nodes int) *rig {
 // replicated is a cluster of nodes that can replicate.
 func replicated(t *testing.T, nodes int) *rig {
 	t.Helper()
-	r := start(t, cluster.Options{Nodes: nodes})
-	off := model.PropsChange{Set: map[string]string{"DrbdOptions/auto-add-quorum-tiebreaker": "False"}}
-	if _, err := r.Inventory.ModifySettings(t.Context(), off); err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return start(t, cluster.Options{Nodes: nodes})
 }
 
 // resource makes a definition with volumes of these sizes, and replicas with a disk on nodes.

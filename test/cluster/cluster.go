@@ -47,6 +47,7 @@ type Options struct {
 	Settings []store.Setting
 
 	WithoutLoops bool // the leader's loops do not run: the test runs them
+	TieBreakers  bool // definitions get tie-breakers by themselves, as they do by default
 }
 
 // Cluster is a running cluster.
@@ -102,6 +103,12 @@ func Start(tb testing.TB, o Options) *Cluster {
 			tb.Errorf("close the store: %v", err)
 		}
 	})
+	if !o.TieBreakers {
+		off := model.PropsChange{Set: map[string]string{"DrbdOptions/auto-add-quorum-tiebreaker": "False"}}
+		if _, err := c.Inventory.ModifySettings(ctx, off); err != nil {
+			tb.Fatal(err)
+		}
+	}
 	for i := range o.Nodes {
 		a := c.Register(fmt.Sprintf("n%d", i+1))
 		if o.PoolSize != 0 {

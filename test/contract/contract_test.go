@@ -26,7 +26,7 @@ func TestClients(t *testing.T) {
 	transcript.Run(t, "testdata/*.txt", *update, func(t *testing.T) *transcript.Player {
 		t.Helper()
 		t.Parallel()
-		w := &world{Cluster: cluster.Start(t, cluster.Options{Settings: []store.Setting{store.Paranoid()}}), t: t}
+		w := &world{Cluster: cluster.Start(t, cluster.Options{TieBreakers: true, Settings: []store.Setting{store.Paranoid()}}), t: t}
 		t.Cleanup(w.Check)
 		return &transcript.Player{URL: w.URL, Order: w.order}
 	})
