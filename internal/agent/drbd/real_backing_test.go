@@ -5,6 +5,7 @@ package drbd_test
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -21,11 +22,7 @@ func two(t *testing.T) *real {
 	r := newReal(t)
 	delete(r.nodes, "charlie")
 	for _, n := range r.nodes {
-		for i := len(n.want.Peers) - 1; i >= 0; i-- {
-			if n.want.Peers[i].Name == "charlie" {
-				n.want.Peers = append(n.want.Peers[:i], n.want.Peers[i+1:]...)
-			}
-		}
+		n.want.Peers = slices.DeleteFunc(n.want.Peers, func(p config.Peer) bool { return p.Name == "charlie" })
 		n.want.Options = config.Options{"quorum": "off"}
 	}
 	return r
