@@ -48,8 +48,7 @@ type memory struct {
 	forgotten map[int]bool         // Retired peers that were forgotten.
 	attempts  map[string]time.Time // When an attempt that had no effect may be made again.
 	delays    map[string]time.Duration
-	attaching map[int]time.Time // Since when volumes are seen Negotiating.
-	connected time.Time         // Until when peers are awaited that were told to connect.
+	connected time.Time // Until when peers are awaited that were told to connect.
 }
 
 // New returns a DRBD of this host.
@@ -68,7 +67,7 @@ func (d *DRBD) recall(resource string, f func(*memory)) {
 	defer d.mu.Unlock()
 	m := d.memory[resource]
 	if m == nil {
-		m = &memory{forgotten: map[int]bool{}, attempts: map[string]time.Time{}, delays: map[string]time.Duration{}, attaching: map[int]time.Time{}}
+		m = &memory{forgotten: map[int]bool{}, attempts: map[string]time.Time{}, delays: map[string]time.Duration{}}
 		d.memory[resource] = m
 	}
 	f(m)
@@ -143,7 +142,7 @@ func (h *Have) remember(w *Want, m *memory, now time.Time) {
 		clear(m.delays)
 	}
 	h.Forgotten, h.Resting = maps.Clone(m.forgotten), map[string]bool{}
-	h.Stuck, h.Connecting = m.stuck(h.State, now), now.Before(m.connected)
+	h.Connecting = now.Before(m.connected)
 	for what, until := range m.attempts {
 		if now.Before(until) {
 			h.Resting[what] = true
@@ -153,30 +152,6 @@ func (h *Have) remember(w *Want, m *memory, now time.Time) {
 
 // introduction is how long peers are awaited after they were told to connect. Until then what is written here is missing there, and without quorum the other way round, too.
 const introduction = 10 * time.Second
-
-// patience is how long a disk may take to be attached.
-const patience = 10 * time.Second
-
-// stuck returns the volumes whose disk has been attaching for long, each once in that time.
-func (m *memory) stuck(s *kernel.Resource, now time.Time) (volumes []int) {
-	if s == nil {
-		clear(m.attaching)
-		return nil
-	}
-	for _, v := range s.Devices {
-		since, known := m.attaching[v.Volume]
-		switch {
-		case v.Disk != kernel.Negotiating:
-			delete(m.attaching, v.Volume)
-		case !known:
-			m.attaching[v.Volume] = now
-		case now.Sub(since) >= patience:
-			volumes = append(volumes, v.Volume)
-			m.attaching[v.Volume] = now
-		}
-	}
-	return volumes
-}
 
 // state asks the kernel for a resource; nil when it does not run.
 func (d *DRBD) state(ctx context.Context, resource string) (*kernel.Resource, error) {

@@ -35,7 +35,6 @@ func (d *DRBD) Plan(w Want, h Have) ([]stack.Step, error) {
 		})
 	}
 	steps = append(steps, d.planRemovals(&w, &h)...)
-	steps = append(steps, d.planNudges(&w, &h)...)
 	if len(steps) > 0 {
 		return steps, nil // What is left to adjust is seen when these are done.
 	}
@@ -120,41 +119,6 @@ func (d *DRBD) planRemovals(w *Want, h *Have) []stack.Step {
 		})
 	}
 	return steps
-}
-
-// planNudges are steps for disks whose attachment never ends. A peer's answer can reach this host before it has asked for it, and then it waits for ever; it asks anew when a
-// connection ends.
-func (d *DRBD) planNudges(w *Want, h *Have) []stack.Step {
-	for _, volume := range h.Stuck {
-		peer, ok := cheapest(h.State)
-		if !ok {
-			continue
-		}
-		return []stack.Step{{
-			What: fmt.Sprintf("connect resource %s to %s anew, because the disk of volume %d is not taken up", w.Name, peer.Name, volume),
-			Do:   func(ctx context.Context) error { return d.reconnect(ctx, w, peer.PeerID) },
-		}}
-	}
-	return nil
-}
-
-// cheapest is the connected peer whose connection costs least: one without a disk and in no use, if there is one.
-func cheapest(s *kernel.Resource) (kernel.Connection, bool) {
-	var best kernel.Connection
-	least := 3
-	for _, c := range s.Connections {
-		cost := 0
-		if c.Role == kernel.Primary {
-			cost += 2
-		}
-		if !slices.ContainsFunc(c.PeerDevices, func(p kernel.PeerDevice) bool { return p.Client }) {
-			cost++
-		}
-		if c.State == kernel.Connected && (cost < least || best.State == "") {
-			best, least = c, cost
-		}
-	}
-	return best, best.State != ""
 }
 
 // due is what drbdadm would do and is not to rest: a refused connection and a failed disk are tried again only after some time.

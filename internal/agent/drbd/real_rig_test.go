@@ -186,8 +186,9 @@ func (r *real) try(name string) error {
 // apply brings wishes about, again and again until nothing is waited for, as an agent does.
 func (r *real) apply(names ...string) {
 	r.t.Helper()
-	deadline := time.Now().Add(150 * time.Second)
+	deadline, since := time.Now().Add(150*time.Second), map[string]time.Time{}
 	for {
+		r.operate(since, names)
 		var waits []string
 		for _, name := range names {
 			n := r.nodes[name]
@@ -207,6 +208,34 @@ func (r *real) apply(names ...string) {
 			r.t.Fatalf("not brought about in time: %s", strings.Join(waits, "\n"))
 		}
 		r.pause()
+	}
+}
+
+// operate does what an operator does about a disk that is Negotiating for ever, which two resources in one kernel come to easily: the answer of a peer arrives before
+// this side has asked. Ending one connection would end it as well, and leave a disk that was never compared with its peers: so clients are disconnected
+// first, and then the resource goes down and comes up again.
+func (r *real) operate(since map[string]time.Time, names []string) {
+	for _, name := range names {
+		n := r.nodes[name]
+		res, err := r.exec.Run(r.t.Context(), command.Command{Program: "drbdsetup", Args: []string{"status", n.want.Name, "--json"}})
+		if err != nil || !bytes.Contains(res.Stdout, []byte(kernel.Negotiating)) {
+			delete(since, name)
+			continue
+		}
+		if since[name].IsZero() {
+			since[name] = time.Now()
+		}
+		if time.Since(since[name]) < 10*time.Second {
+			continue
+		}
+		r.t.Logf("%s is Negotiating for ever, and taken down and up", name)
+		for _, p := range n.want.Peers {
+			if p.Diskless {
+				_, _ = r.exec.Run(r.t.Context(), command.Command{Program: "drbdsetup", Args: []string{"disconnect", n.want.Name, strconv.Itoa(p.NodeID)}})
+			}
+		}
+		r.run("drbdsetup", "down", n.want.Name)
+		delete(since, name)
 	}
 }
 

@@ -67,6 +67,9 @@ func Problems(s kernel.Resource) []string {
 		if d.Disk == kernel.Diskless && !d.Client || d.Disk == "Failed" {
 			problems = append(problems, fmt.Sprintf("volume %d of %s has lost its disk", d.Volume, s.Name))
 		}
+		if d.Disk == kernel.Negotiating {
+			problems = append(problems, fmt.Sprintf("volume %d of %s waits for its peers to take up its disk: when that does not end, take the resource down on this host, unused and its clients first disconnected, and up again", d.Volume, s.Name))
+		}
 		if !d.Quorum {
 			problems = append(problems, fmt.Sprintf("volume %d of %s has no quorum", d.Volume, s.Name))
 		}

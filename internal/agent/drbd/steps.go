@@ -51,13 +51,6 @@ func (d *DRBD) adjust(ctx context.Context, w *Want) error {
 	return err
 }
 
-// reconnect ends a connection; the adjustment that follows begins it. The kernel refuses it where it would cost the quorum.
-func (d *DRBD) reconnect(ctx context.Context, w *Want, peer int) error {
-	what := fmt.Sprintf("disconnect resource %s from peer %d", w.Name, peer)
-	_, err := d.run(ctx, w.Name, what, "drbdsetup", "disconnect", w.Name, strconv.Itoa(peer))
-	return err
-}
-
 // down takes a resource down. The kernel refuses it, whole, while anyone has a device open.
 func (d *DRBD) down(ctx context.Context, w *Want) error {
 	s, err := d.state(ctx, w.Name)

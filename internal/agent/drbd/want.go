@@ -106,7 +106,6 @@ type Have struct {
 	Adjust     []Command        // What drbdadm would do to bring the kernel to the file. Known when the file is current.
 	Untouched  map[int]bool     // Volumes with a start whose disk never had content.
 	Connecting bool             // Peers were told to connect a short while ago.
-	Stuck      []int            // Volumes whose disk has been attaching for long.
 	Forgotten  map[int]bool     // Retired peers that are surely forgotten.
 	Resting    map[string]bool  // Attempts that failed a short while ago; they are not made again yet.
 }
