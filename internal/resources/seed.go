@@ -4,6 +4,7 @@
 package resources
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,11 +17,11 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/store"
 )
 
-// Seed is a replica to add whose volumes begin as those of a snapshot on its node, in the pool
-// that the snapshot lies in.
+// Seed is a replica to add whose volumes begin as those of a snapshot on its node.
 type Seed struct {
 	Node     model.NodeKey
 	Snapshot model.SnapshotID
+	Pool     model.PoolKey // empty: that of the snapshot, where blocks can be shared
 }
 
 // Seeding adds replicas from snapshots. One is made for one call, outside its transaction.
@@ -58,7 +59,10 @@ func (x Seeding) add(tx *store.Tx, d schema.Definition, seed Seed) (model.Resour
 	if !ok || len(part.Volumes) == 0 {
 		return id, Placement{}, errs.New(errs.NotFound, errs.Snapshot, "the snapshot to make %s of is not on node %s", d.Name, schema.NameOfNode(tx, seed.Node))
 	}
-	pool, _ := schema.Pools.Get(tx, model.PoolID{Node: seed.Node, Pool: part.Volumes[0].Pool})
+	pool, ok := schema.Pools.Get(tx, model.PoolID{Node: seed.Node, Pool: cmp.Or(seed.Pool, part.Volumes[0].Pool)})
+	if !ok || pool.Provider == model.Diskless {
+		return id, Placement{}, errs.New(errs.NotFound, errs.StoragePool, "storage pool %s does not exist on node %s", seed.Pool, schema.NameOfNode(tx, seed.Node))
+	}
 	if err := s.fitsNow(tx, pool, sizesOf(tx, id.Definition)); err != nil {
 		return id, Placement{}, err
 	}

@@ -97,7 +97,7 @@ func target(r store.Reader, name string) (schema.Definition, error) {
 type Restore struct {
 	To         string
 	Nodes      []string          // none: all connected ones that have the snapshot
-	PoolRename map[string]string // from the pool of the snapshot to that of the restored one
+	PoolRename map[string]string // from the pool of the snapshot to that of the restored one, where it is copied
 }
 
 // Restored is what a restore made.
@@ -185,11 +185,8 @@ func (s *Snapshots) sources(tx *store.Tx, sn schema.Snapshot, r Restore) ([]reso
 	var notices []errs.Notice
 	var refused error
 	for _, part := range parts {
-		if err := staysInPool(tx, sn, part, r.PoolRename); err != nil {
-			return nil, nil, err
-		}
 		if s.Observed.Node(part.Node).Connection != observed.Offline {
-			seeds = append(seeds, resources.Seed{Node: part.Node, Snapshot: sn.ID()})
+			seeds = append(seeds, resources.Seed{Node: part.Node, Snapshot: sn.ID(), Pool: renamed(part, r.PoolRename)})
 			continue
 		}
 		node := schema.NameOfNode(tx, part.Node)
@@ -235,24 +232,14 @@ func partsOn(r store.Reader, sn schema.Snapshot, nodes []string) ([]schema.Snaps
 	return list, nil
 }
 
-// staysInPool refuses to restore into another pool than that of the snapshot.
-func staysInPool(r store.Reader, sn schema.Snapshot, part schema.SnapshotReplica, rename map[string]string) error {
+// renamed is the pool that a part is restored to, when it is another than its own.
+func renamed(part schema.SnapshotReplica, rename map[string]string) model.PoolKey {
 	for from, to := range rename {
-		for _, v := range part.Volumes {
-			key := model.PoolName(to).Key()
-			if model.PoolName(from).Key() != v.Pool || key == v.Pool {
-				continue
-			}
-			node := schema.NameOfNode(r, part.Node)
-			if _, ok := schema.Pools.Get(r, model.PoolID{Node: part.Node, Pool: key}); !ok {
-				return errs.New(errs.NotFound, errs.StoragePool, "storage pool %s does not exist on node %s", to, node)
-			}
-			return errs.New(errs.Unsupported, errs.Snapshot, "snapshot %s cannot be restored from pool %s to pool %s on node %s", sn.Name, from, to, node).
-				Because("what is made from a snapshot shares its blocks, and lies in its pool").
-				Fix("restore it where it is, and copy the data")
+		if len(part.Volumes) > 0 && model.PoolName(from).Key() == part.Volumes[0].Pool {
+			return model.PoolName(to).Key()
 		}
 	}
-	return nil
+	return ""
 }
 
 // inherit gives a definition what the one of a snapshot had: its layers, and the properties

@@ -90,6 +90,19 @@ func TestRestoreIntoABiggerVolume(t *testing.T) {
 	r.holds("n1", "big", "before")
 }
 
+func TestRestoreIntoAnotherPool(t *testing.T) {
+	r := plain(t, 1)
+	r.resource("vol", []int64{gib}, "n1")
+	r.put("n1", "vol", "before")
+	r.take("vol", "s1")
+	r.AddPool("n1", "other")
+	made, err := r.restore("vol", "s1", "new", snapshots.Restore{PoolRename: map[string]string{"DATA": "Other"}})
+	if err != nil || len(made.Placed) != 1 || made.Placed[0].Pool != "other" {
+		t.Fatalf("made %+v, %v", made, err)
+	}
+	r.holds("n1", "new", "before")
+}
+
 func TestRestoresThatCannotBe(t *testing.T) {
 	r := plain(t, 2)
 	r.resource("vol", []int64{gib}, "n1")
@@ -116,7 +129,6 @@ func TestRestoresThatCannotBe(t *testing.T) {
 		"a smaller volume":         {"s1", snapshots.Restore{To: "small"}, errs.Invalid, errs.VolumeDefinition},
 		"a node without it":        {"s1", snapshots.Restore{To: "fits", Nodes: []string{"n2"}}, errs.NotFound, errs.Snapshot},
 		"an unknown node":          {"s1", snapshots.Restore{To: "fits", Nodes: []string{"n9"}}, errs.NotFound, errs.Node},
-		"another pool":             {"s1", snapshots.Restore{To: "fits", PoolRename: map[string]string{"data": "other"}}, errs.Unsupported, errs.Snapshot},
 		"a pool that is not there": {"s1", snapshots.Restore{To: "fits", PoolRename: map[string]string{"data": "no"}}, errs.NotFound, errs.StoragePool},
 	} {
 		t.Run(name, func(t *testing.T) {
