@@ -158,8 +158,8 @@ func TestExportThatWasRemovedUnderItsMountIsStale(t *testing.T) {
 
 func TestFullExportGetsNoMarkerAndIsNotKept(t *testing.T) {
 	opts := versions(t)[0]
-	on(t, "rm -f other/"+mount.MarkerName+"; dd if=/dev/zero of=fill bs=1M 2>/dev/null || true; dd if=/dev/zero of=fill2 bs=4k 2>/dev/null || true; sync")
-	t.Cleanup(func() { on(t, "rm -f fill fill2; sync") })
+	on(t, "rm -f other/"+mount.MarkerName+"; for i in 1 2 3 4; do dd if=/dev/zero of=fill$i bs=1k 2>/dev/null || true; sync; done")
+	t.Cleanup(func() { on(t, "rm -f fill*; sync") })
 	k, s := newKernel(t), spec(t, "other", opts, mount.Identity{Create: true})
 	if _, err := k.Mount(soon(t), s); err == nil || !strings.Contains(err.Error(), "no space left on device") {
 		t.Errorf("got %v, want an error that says that there is no space", err)
