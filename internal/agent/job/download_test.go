@@ -217,4 +217,3 @@ func TestAJobGoesOnAfterARestart(t *testing.T) {
 		t.Errorf("it asked for the ranges %q", ranges)
 	}
 }
-
