@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -74,6 +75,9 @@ func (c *Client) do(ctx context.Context, method, path string, body, result any) 
 	if err != nil {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("no agent of this host listens at %s: start it or, when it runs with a folder of its own, name the socket in that folder", c.socket)
 		}
 		return fmt.Errorf("ask the agent of this host at %s: %w", c.socket, err)
 	}
