@@ -80,19 +80,7 @@ func (s *Resources) place(ctx context.Context, definition string, q PlaceRequest
 		if len(p.plan.Picks)+len(p.plan.DisklessOn) == 0 {
 			return nil
 		}
-		if err := settleLayers(tx, &d, p.layers); err != nil {
-			return err
-		}
-		out.Definition = d
-		if put, out.Placed, err = s.put(tx, d, p); err == nil && o.after != nil {
-			err = o.after(tx, put)
-		}
-		if err != nil {
-			return err
-		}
-		var added []model.ResourceID
-		added, out.Notices, err = s.settleVotes(tx, p.definition, p.birth)
-		put = append(put, touches(added)...)
+		out, put, err = s.carryOut(tx, d, p, o)
 		return err
 	})
 	if err != nil {
@@ -115,6 +103,24 @@ func (s *Resources) place(ctx context.Context, definition string, q PlaceRequest
 		return Placed{}, s.takeBack(waiting, failed, out.Definition, put)
 	}
 	return out, nil
+}
+
+// carryOut writes what a confirmed plan says, and what it makes necessary.
+func (s *Resources) carryOut(tx *store.Tx, d schema.Definition, p *placing, o placeOptions) (Placed, []touched, error) {
+	if err := settleLayers(tx, &d, p.layers); err != nil {
+		return Placed{}, nil, err
+	}
+	out := Placed{Definition: d}
+	put, placed, err := s.put(tx, d, p)
+	if err == nil && o.after != nil {
+		err = o.after(tx, put)
+	}
+	if err != nil {
+		return Placed{}, nil, err
+	}
+	added, notices, err := s.settleVotes(tx, p.definition, p.birth)
+	out.Placed, out.Notices = placed, notices
+	return out, append(put, touches(added)...), err
 }
 
 // aim fills in what is to be placed, as the state says it.

@@ -104,8 +104,9 @@ func (m *migration) commit(tx *store.Tx, definition, to string) error {
 		m.was = old.Kind
 	}
 	if m.was == schema.Diskful && !old.Deleting && old.Becomes == "" {
-		m.notice = &errs.Notice{Kind: errs.HasDiskAlready, Object: errs.Resource,
-			Message: fmt.Sprintf("resource %s on node %s has a disk already", m.definition.Name, n.Name)}
+		m.notice = &errs.Notice{
+			Kind: errs.HasDiskAlready, Object: errs.Resource, Message: fmt.Sprintf("resource %s on node %s has a disk already", m.definition.Name, n.Name),
+		}
 		return nil
 	}
 	if err := m.give(tx, source, stays); err != nil {

@@ -178,11 +178,11 @@ func TestStreamsOfEventsEndWithTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = a.Body.Close() }()
 	go func() {
 		defer close(ended)
 		for lines := bufio.NewScanner(a.Body); lines.Scan(); {
 		}
-		_ = a.Body.Close()
 	}()
 	c.server.Stop()
 	<-ended

@@ -35,7 +35,7 @@ func (s *Snapshots) Clone(ctx context.Context, source string, n NewClone) (schem
 		return schema.Definition{}, nil, err
 	}
 	_, err = schema.Update(ctx, s.Store, c.commit)
-	return c.made, c.request.notices, err
+	return c.made, c.notices, err
 }
 
 // cloning is one call of Clone on its way.

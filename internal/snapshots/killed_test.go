@@ -292,6 +292,7 @@ func TestAControllerKilledAtEachStepLeavesWhatIsWholeOrAbsentOrFailed(t *testing
 // killed does the work, kills the controller at one of its commits, and judges what another one makes of that. It returns
 // false when there is no such commit.
 func (w work) killed(t *testing.T, step kvtest.Step, commits int) (reached bool) {
+	t.Helper()
 	m := kvtest.NewMemory()
 	var agents map[string]*fakeagent.Agent
 	t.Run(fmt.Sprint(commits), func(t *testing.T) {
@@ -310,7 +311,9 @@ func (w work) killed(t *testing.T, step kvtest.Step, commits int) (reached bool)
 			reached = true
 			m.Crash()
 			close(r.dead)
-			<-ended
+			if err := <-ended; err != nil {
+				t.Logf("it was told: %v", err)
+			}
 		case err := <-ended:
 			if err != nil {
 				t.Error(err)
@@ -352,7 +355,9 @@ func TestAnAgentKilledInTheMidstOfACopyLeavesWhatIsWholeOrAbsentOrFailed(t *test
 				r.StopAgent("n1")
 				held.Release()
 				r.StartAgent("n1")
-				<-ended
+				if err := <-ended; err != nil {
+					t.Logf("it was told: %v", err)
+				}
 				r.rest()
 				r.Check()
 				w.judge(r)

@@ -37,7 +37,7 @@ func (s *Snapshots) takeHeld(ctx context.Context, id string, limit time.Duration
 	h := holding{Snapshots: s, id: id, limit: limit, nodes: s.users(id)}
 	began := time.Now()
 	if err := h.suspend(ctx); err != nil {
-		h.resume(ctx)
+		_, _ = h.resume(ctx) // Agents let writers go on by themselves as well.
 		return fmt.Sprintf("writers could not be held back: %v", err), stateOf(err)
 	}
 	// The parts have to be there while writers are surely held back still.
