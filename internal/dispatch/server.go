@@ -17,8 +17,12 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/store"
 )
 
-// Protocol is the number of the protocol that this package speaks.
-const Protocol = 1
+// The protocols that this package speaks. It serves agents of the newest one and of the one
+// before, so that controllers can be updated first.
+const (
+	Protocol       = 1
+	OldestProtocol = 1
+)
 
 // Gone is a replica, or some of its volumes, of which an agent has said that nothing is left
 // on its host.

@@ -91,9 +91,13 @@ func (s *Server) begin(ctx context.Context, hello *agentpb.Hello) (*session, err
 	if err := s.admit(ctx, node); err != nil {
 		return nil, err
 	}
-	if hello.GetProtocol() != Protocol {
+	switch p := hello.GetProtocol(); {
+	case p > Protocol:
 		return nil, status.Errorf(codes.FailedPrecondition,
-			"the agent of node %s speaks protocol %d, the controller speaks %d: install the same release on both", node, hello.GetProtocol(), Protocol)
+			"the agent of node %s speaks protocol %d, the controller up to %d: update the controller", node, p, Protocol)
+	case p < OldestProtocol:
+		return nil, status.Errorf(codes.FailedPrecondition,
+			"the agent of node %s speaks protocol %d, the controller from %d on: update the agent", node, p, OldestProtocol)
 	}
 	h, stopping, err := s.enter(node)
 	if err != nil {
