@@ -229,7 +229,7 @@ func TestOptionsComeFromTheFileOfTheLinstorClientAndItsVariables(t *testing.T) {
 	f := startController(t)
 	vars := map[string]string{"HOME": "/home/me"}
 	env := cli.Env{Getenv: func(name string) string { return vars[name] }, ReadFile: files{
-		"/home/me/.config/linstor/linstor-client.conf": "# mine\n[other]\ncontrollers=nowhere\n[global]\ncontrollers = " + f.URL + "\nmachine-readable\nnew-option: x\n",
+		"/home/me/.config/linstor/linstor-client.conf": "# mine\n[global]\ncontrollers = " + f.URL + "\nmachine-readable\nnew-option: x\n[other]\ncontrollers=nowhere\n",
 		"/etc/linstor/linstor-client.conf":             "[global]\ncontrollers=nowhere\n",
 	}.read}
 	if got := runWith(t.Context(), env, "kv l"); got.code != cli.ExitOK || !strings.HasPrefix(got.stdout, "[\n  [") {
@@ -244,6 +244,10 @@ func TestOptionsComeFromTheFileOfTheLinstorClientAndItsVariables(t *testing.T) {
 		if got := runWith(t.Context(), env, line); !strings.Contains(got.stderr, said) {
 			t.Errorf("%s: said %q", line, got.stderr)
 		}
+	}
+	delete(vars, "LS_CLIENT_CONTROLLERS")
+	if got := runWith(t.Context(), env, "--disable-config kv l"); !strings.Contains(got.stderr, "asked localhost:3370") {
+		t.Errorf("the file is read all the same: said %q", got.stderr)
 	}
 	vars["LS_CLIENT_TIMEOUT"] = "soon"
 	if got := runWith(t.Context(), env, "kv l"); got.code != cli.ExitUsage || !strings.Contains(got.stderr, `LS_CLIENT_TIMEOUT: timeout "soon"`) {
