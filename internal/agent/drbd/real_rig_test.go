@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -218,7 +219,9 @@ func (r *real) operate(since map[string]time.Time, names []string) {
 	for _, name := range names {
 		n := r.nodes[name]
 		res, err := r.exec.Run(r.t.Context(), command.Command{Program: "drbdsetup", Args: []string{"status", n.want.Name, "--json"}})
-		if err != nil || !bytes.Contains(res.Stdout, []byte(kernel.Negotiating)) {
+		states, parseErr := kernel.ParseStatus(res.Stdout)
+		negotiating := func(d kernel.Device) bool { return d.Disk == kernel.Negotiating }
+		if err != nil || parseErr != nil || len(states) != 1 || !slices.ContainsFunc(states[0].Devices, negotiating) {
 			delete(since, name)
 			continue
 		}
