@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/command"
 )
 
-var db = pool.ID{Resource: "db"} //nolint:gochecknoglobals // A constant in all but syntax.
+var db = pool.ID{Resource: "db"}
 
 const mib = 1 << 20
 
