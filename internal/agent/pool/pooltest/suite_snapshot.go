@@ -239,6 +239,9 @@ func testSnapshotSpace(t *testing.T, u *subject) {
 	if !u.RealDevices {
 		t.Skip("the pool's devices have no content")
 	}
+	if u.Encrypted {
+		t.Skip("copies have headers too, which the pool below accounts for")
+	}
 	const size, tolerance = 16 * MiB, 2 * MiB
 	u.filled(t, db(0), size, "before")
 	u.taken(t, snapshot("first"))
