@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/observed"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/wire"
 )
@@ -47,11 +48,19 @@ func (e *Encoder) part(s *schema.Snapshot, part *schema.SnapshotReplica, node st
 	for _, v := range part.Volumes {
 		volume := wire.SnapshotVolumeNode{UUID: v.UUID, VlmNr: int32(v.Number)}
 		if seen.Current {
-			volume.State = seen.Phase.String()
+			volume.State = partState(seen.Phase)
 		}
 		out.SnapshotVolumes = append(out.SnapshotVolumes, volume)
 	}
 	return out
+}
+
+// partState is the state of a snapshot's part; clients know the word for a whole one.
+func partState(p observed.Phase) string {
+	if p == observed.Ready {
+		return "completed"
+	}
+	return p.String()
 }
 
 // snapshotFlags are those of a snapshot, or of its part on a node, as clients know them.
