@@ -155,7 +155,8 @@ func (k *Controller) assemble(c Config, sessions dispatch.Config) {
 	}
 	if !c.WithoutLoops {
 		k.Loops = converge.New(converge.Config{
-			Store: st, Observed: k.Observed, Worker: k.Worker(), Beside: []func(context.Context){k.Snapshots.Run}, Log: c.Log,
+			Store: st, Observed: k.Observed, Worker: k.Worker(), Log: c.Log,
+			Beside: []func(context.Context){k.Snapshots.Run, resources.NewAutoDiskful(k.Resources, c.Log).Run},
 		})
 	}
 	k.REST = &rest.Server{

@@ -137,15 +137,7 @@ func (s *Resources) RemoveDisk(ctx context.Context, definition, node string, kin
 		if err := s.removable(tx, d, r); err != nil {
 			return err
 		}
-		r.Adding, r.Becomes = false, kind
-		r.Volumes = slices.Clone(r.Volumes)
-		for i := range r.Volumes {
-			r.Volumes[i].Deleting = true
-		}
-		if len(r.Volumes) == 0 {
-			return s.becomes(tx, r)
-		}
-		return schema.Resources.Update(tx, r)
+		return s.loseDisk(tx, r, kind)
 	})
 	switch {
 	case err != nil:
@@ -186,6 +178,19 @@ func (s *Resources) removable(tx *store.Tx, d schema.Definition, r schema.Resour
 		return keeps.Because("none of its %s is known to have all data", counted(others, "peer")).Fix("wait until one has")
 	}
 	return s.connected(n)
+}
+
+// loseDisk has the volumes of a replica deleted, after which it is of another kind.
+func (s *Resources) loseDisk(tx *store.Tx, r schema.Resource, kind schema.ResourceKind) error {
+	r.Adding, r.Becomes = false, kind
+	r.Volumes = slices.Clone(r.Volumes)
+	for i := range r.Volumes {
+		r.Volumes[i].Deleting = true
+	}
+	if len(r.Volumes) == 0 {
+		return s.becomes(tx, r)
+	}
+	return schema.Resources.Update(tx, r)
 }
 
 // becomes makes a replica whose volumes are gone one without a disk.

@@ -23,5 +23,7 @@
 // package converge has Work make tries at it. Each part of a job is a use case of its own,
 // so a job that is cut off, or made twice, does no harm.
 //
-// Errors are *errs.Error. All methods may be called at the same time.
+// AutoDiskful is a loop of the leader, which gives disks to replicas that are in use for long.
+//
+// Errors are *errs.Error. All methods of Resources may be called at the same time.
 package resources
