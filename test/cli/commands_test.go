@@ -143,14 +143,20 @@ func (s *script) listen(ts *testscript.TestScript, _ bool, args []string) {
 	case "silent", "ssh", "closing":
 		l := listener(ts)
 		address = l.Addr().String()
+		accepting := make(chan struct{})
+		ts.Defer(func() { // It is waited for: what it has accepted is closed by then.
+			_ = l.Close()
+			<-accepting
+		})
 		go func() {
+			defer close(accepting)
 			for {
 				conn, err := l.Accept()
 				if err != nil {
 					return
 				}
 				if args[0] == "silent" {
-					ts.Defer(func() { _ = conn.Close() })
+					defer func() { _ = conn.Close() }()
 					continue
 				}
 				// The whole request is read first: what comes before it, or leaves a part of it, is met in one state or another.

@@ -108,7 +108,8 @@ func TestZeroAgentServesWhatItIsAssigned(t *testing.T) {
 		if v := s.GetVolumes()[1]; v.Allocated == nil || v.GetAllocated() != 0 {
 			t.Errorf("thin volume = %v", v)
 		}
-		n := r.await(func(n fakecontroller.Node) bool { return n.Pools["thick"].GetAllocated() == mib })
+		r.await(func(n fakecontroller.Node) bool { return n.Pools["thick"].GetAllocated() == mib })
+		n := r.await(func(n fakecontroller.Node) bool { return n.Pools["thin"] != nil })
 		if n.Pools["thin"].GetFree() != 1<<40 || !n.Pools["thin"].GetSupportsSnapshots() {
 			t.Errorf("thin pool = %v", n.Pools["thin"])
 		}

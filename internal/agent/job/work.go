@@ -83,14 +83,15 @@ func (s *Service) waitForOld(ctx context.Context, j *job) error {
 type run struct {
 	*Service
 
-	job  *job
-	want *agentpb.Job
-	held map[string]func() // What releases the pools that are held.
+	job   *job
+	want  *agentpb.Job
+	held  map[string]func() // What releases the pools that are held.
+	ended bool              // That it has ended was noted.
 }
 
 // releaseAll ends the holds of a job that has ended. Those of one that the next process goes on with stay.
 func (r *run) releaseAll() {
-	if r.life.Err() != nil {
+	if !r.ended && r.life.Err() != nil {
 		return
 	}
 	for _, release := range r.held {
@@ -284,6 +285,7 @@ func (r *run) end(state agentpb.JobStatus_State, checksum string, why error) {
 			}
 		})
 		if err == nil {
+			r.ended = true
 			break
 		}
 		r.c.Log.Warn("the end of a job could not be noted", "job", r.want.GetId(), "error", err)
