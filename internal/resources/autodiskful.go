@@ -232,7 +232,7 @@ func (s *Resources) cleanUp(ctx context.Context, marked schema.Resource) (done b
 	}
 	view := s.Store.Snapshot()
 	x, ok := schema.Resources.Get(view, marked.ID())
-	if !ok || !s.upToDateOn(view, x) {
+	if !ok || x.Adding || !s.upToDateOn(view, x) {
 		return false, nil
 	}
 	d, _ := schema.Definitions.Get(view, x.Definition)

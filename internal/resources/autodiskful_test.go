@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-storage/holdfast/internal/catalog"
 	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/observed"
 	"github.com/holdfast-storage/holdfast/internal/resources"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/test/cluster"
@@ -201,9 +202,12 @@ func TestNoReplicaGoesWhileTooFewOthersAreKnownToHaveAllData(t *testing.T) {
 	l.pass(0, client)
 	l.pass(time.Minute, three)
 	l.StopAgent("n1")
-	l.Until(func() bool {
+	id := model.ResourceID{Definition: "vol", Node: "n3"}
+	l.Until(func() bool { // the node has said that the disk is there, of the row as it is
 		l.auto.Look(t.Context())
-		return !l.row("vol", "n3").Adding
+		st, _ := l.Observed.Resource(id)
+		rev := schema.Resources.Revision(l.Store.Snapshot(), id)
+		return !l.row("vol", "n3").Adding && st.Phase == observed.Ready && st.Generation >= uint64(rev)
 	})
 	for range 3 {
 		l.pass(time.Hour, three)
