@@ -4,14 +4,17 @@
 package mounttest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 
+	"github.com/moby/sys/mountinfo"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
@@ -35,6 +38,12 @@ func Main(m *testing.M) int {
 	}
 	if os.Geteuid() == 0 && os.Getenv(privateEnv) == "" {
 		return again()
+	}
+	if os.Getenv(privateEnv) != "" {
+		if err := leaveOthers(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
 	code := m.Run()
 	if code == 0 {
@@ -72,6 +81,23 @@ func again() int {
 		return 1
 	}
 	return state.ExitCode()
+}
+
+// leaveOthers takes away what others had mounted in the folder of temporary files when this namespace was made: as long as it is here, too,
+// they could not give up its devices.
+func leaveOthers() error {
+	within := filepath.Clean(os.TempDir()) + "/"
+	theirs, err := mountinfo.GetMounts(mountinfo.PrefixFilter(within))
+	if err != nil {
+		return err
+	}
+	for _, m := range slices.Backward(theirs) {
+		err := unix.Unmount(m.Mountpoint, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) { // It may have gone with the one below it.
+			return fmt.Errorf("unmount %s of others: %w", m.Mountpoint, err)
+		}
+	}
+	return nil
 }
 
 // NeedRoot skips the test unless it is run as root, in a mount namespace that Main has made.

@@ -291,6 +291,21 @@ func (x *target) guard(t *testing.T) int {
 	return pids[0]
 }
 
+// stopped waits until a process that was told to stop has done so: it may run for a while on another processor.
+func stopped(t *testing.T, pid int) {
+	t.Helper()
+	for range time.Tick(time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		must(t, err)
+		if _, after, ok := strings.Cut(string(stat), ") "); ok && after[0] == 'T' {
+			return
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("it does not stop")
+		}
+	}
+}
+
 func TestDeadGuardIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, signal := range map[string]unix.Signal{"killed": unix.SIGKILL, "ended": unix.SIGTERM, "stopped": unix.SIGSTOP} {
@@ -303,7 +318,9 @@ func TestDeadGuardIsReplaced(t *testing.T) {
 			pid := x.guard(t)
 			wait := end(t, pid)
 			must(t, unix.Kill(pid, signal))
-			if signal != unix.SIGSTOP {
+			if signal == unix.SIGSTOP {
+				stopped(t, pid)
+			} else {
 				wait()
 			}
 			if held, err := f.Thaw(); held || err != nil {
