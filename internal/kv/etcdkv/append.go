@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-storage/holdfast/internal/kv"
@@ -99,7 +100,10 @@ func (e *Engine) settle(ctx context.Context, w transaction) (int64, error) {
 			return e.outcome(w, r)
 		}
 		lasting := !passing(err)
-		if lasting && !open {
+		switch {
+		case lasting && !open && is(err, rpctypes.ErrNoSpace):
+			return e.filled(ctx, w, explain(err))
+		case lasting && !open:
 			return 0, explain(err)
 		}
 		open = open || !lasting
@@ -111,6 +115,19 @@ func (e *Engine) settle(ctx context.Context, w transaction) (int64, error) {
 		}
 		e.pause(ctx, try)
 	}
+}
+
+// filled reads what became of a transaction for which etcd said that it has no room: the one that takes the last of it is applied all the same
+// (etcd's applier looks for room before, and says so after). No other one of this owner can be on its way.
+func (e *Engine) filled(ctx context.Context, w transaction, full error) (int64, error) {
+	now, _, err := e.read(ctx, 0)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%w: %w (%w)", kv.ErrUnknown, err, full)
+	case now.sequence == w.next:
+		return now.written, nil
+	}
+	return 0, full
 }
 
 // outcome reads what became of a transaction from the answer to one attempt: when it did not apply, an earlier attempt may have.
