@@ -44,7 +44,8 @@ func (q *request) events(changes <-chan observed.Changes, tell teller) {
 	q.begin(http.StatusOK)
 	beat := time.NewTicker(eventBeat)
 	defer beat.Stop()
-	if s.comment("connected") != nil || tell(s, observed.Changes{}) != nil {
+	// Whoever was told that he is connected misses nothing from then on.
+	if tell(s, observed.Changes{}) != nil || s.comment("connected") != nil {
 		return
 	}
 	for {

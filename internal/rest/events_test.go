@@ -36,12 +36,14 @@ func (c *cluster) listen(path string, header http.Header) <-chan string {
 	}
 	events, ended := make(chan string, 100), make(chan struct{})
 	lines := bufio.NewScanner(a.Body)
-	for lines.Scan() && lines.Text() != "" { // until the stream stands
-	}
+	connected := make(chan struct{})
 	go func() {
 		defer close(ended)
 		name := ""
 		for lines.Scan() {
+			if lines.Text() == ": connected" {
+				close(connected)
+			}
 			if text, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
 				name = text
 			} else if text, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
@@ -49,6 +51,11 @@ func (c *cluster) listen(path string, header http.Header) <-chan string {
 			}
 		}
 	}()
+	select {
+	case <-connected:
+	case <-ended:
+		c.Fatal("the stream ended before it began")
+	}
 	c.Cleanup(func() {
 		cancel()
 		_ = a.Body.Close()
