@@ -35,6 +35,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/metrics"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/observed"
+	"github.com/holdfast-storage/holdfast/internal/passphrase"
 	"github.com/holdfast-storage/holdfast/internal/resources"
 	"github.com/holdfast-storage/holdfast/internal/rest"
 	"github.com/holdfast-storage/holdfast/internal/schema"
@@ -161,7 +162,7 @@ func (k *Controller) assemble(c Config, sessions dispatch.Config) {
 	}
 	k.REST = &rest.Server{
 		Store: st, Observed: k.Observed, Inventory: k.Inventory, Catalog: k.Catalog, Resources: k.Resources, Snapshots: k.Snapshots, Build: c.Build, Setup: c.Setup,
-		Log: c.Log, Work: k.Dispatch,
+		Log: c.Log, Work: k.Dispatch, Keys: &passphrase.Keyring{Store: st},
 	}
 }
 

@@ -90,6 +90,8 @@ const (
 	Query
 	Flag
 	ReplicaCount
+	Passphrase    // that opens the master key
+	NewPassphrase // that is to open it from now on
 )
 
 // Error is what the domain answers when it refuses or cannot do something.

@@ -32,6 +32,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/kv/kvtest"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/observed"
+	"github.com/holdfast-storage/holdfast/internal/passphrase"
 	"github.com/holdfast-storage/holdfast/internal/resources"
 	"github.com/holdfast-storage/holdfast/internal/rest"
 	"github.com/holdfast-storage/holdfast/internal/schema"
@@ -106,7 +107,7 @@ func newClusterAt(t *testing.T, now func() time.Time) *cluster {
 	}
 	snaps = &snapshots.Snapshots{Store: st, Observed: c.seen, Hosts: hosts, Resources: use, NewID: ids, Now: now, Patience: 20 * time.Second}
 	c.server = &rest.Server{
-		Store: st, Observed: c.seen, Catalog: cat, Resources: use, Snapshots: snaps,
+		Store: st, Observed: c.seen, Catalog: cat, Resources: use, Snapshots: snaps, Keys: &passphrase.Keyring{Store: st, Rounds: 1},
 		Inventory: &inventory.Inventory{Store: st, Observed: c.seen, Hosts: hosts, NewID: ids},
 		Setup:     rest.Setup{Database: "memory:", Listen: "[::]:3370", LogLevel: new(slog.LevelVar)},
 		Build:     rest.Build{Version: "1.34.0", Commit: "abc", Time: "2026-01-02T03:04:05Z"},

@@ -13,6 +13,9 @@ import (
 // code returns the API's code of an error. Clients know nothing else of an error: this is the only place where one is
 // chosen for what the domain refused.
 func code(e *errs.Error) wire.RetCode {
+	if e.Attr == errs.Passphrase || e.Attr == errs.NewPassphrase {
+		return passphraseCode(e)
+	}
 	switch e.Kind {
 	case errs.Invalid:
 		return invalid(e)
@@ -48,12 +51,28 @@ func code(e *errs.Error) wire.RetCode {
 	case errs.TimedOut:
 		return wire.FailUnknownError
 	case errs.NotUpToDate:
-		if e.Object == errs.Snapshot {
-			return wire.FailSnapshotNotUptodate
-		}
-		return wire.FailNotAllUptodate
+		return notUpToDate(e.Object)
 	default:
 		return wire.FailImplError
+	}
+}
+
+func notUpToDate(o errs.Object) wire.RetCode {
+	if o == errs.Snapshot {
+		return wire.FailSnapshotNotUptodate
+	}
+	return wire.FailNotAllUptodate
+}
+
+// passphraseCode returns LINSTOR's codes: one that is wrong and one that is not there yet look alike.
+func passphraseCode(e *errs.Error) wire.RetCode {
+	switch {
+	case e.Attr == errs.Passphrase:
+		return wire.FailMissingProps
+	case e.Kind == errs.Invalid:
+		return wire.FailInvldCryptPassphrase
+	default:
+		return wire.FailExistsCryptPassphrase
 	}
 }
 

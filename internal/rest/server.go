@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/catalog"
 	"github.com/holdfast-storage/holdfast/internal/inventory"
 	"github.com/holdfast-storage/holdfast/internal/observed"
+	"github.com/holdfast-storage/holdfast/internal/passphrase"
 	"github.com/holdfast-storage/holdfast/internal/resources"
 	"github.com/holdfast-storage/holdfast/internal/rest/encode"
 	"github.com/holdfast-storage/holdfast/internal/snapshots"
@@ -27,6 +28,7 @@ type Server struct {
 	Catalog   *catalog.Catalog
 	Resources *resources.Resources
 	Snapshots *snapshots.Snapshots
+	Keys      *passphrase.Keyring
 	Joiner    Joiner // makes join tokens; nil: there are none
 	Work      Work   // has hosts do jobs and hold pools; nil: they do nothing
 

@@ -12,7 +12,10 @@ import (
 )
 
 func controllerRoutes() []Route {
-	const settings = "/v1/controller/properties"
+	const (
+		settings   = "/v1/controller/properties"
+		passphrase = "/v1/encryption/passphrase"
+	)
 	return []Route{
 		raw("/{$}", Feature, (*Server).index),
 		raw("/health", Daily, (*Server).health),
@@ -33,10 +36,10 @@ func controllerRoutes() []Route {
 		planned("POST", "/v1/controller/auth/token", Feature),
 		planned("PUT", "/v1/controller/auth/token/{authtokenid}", Feature),
 		planned("DELETE", "/v1/controller/auth/token/{authtokenid}", Feature),
-		none("/v1/encryption/passphrase", Daily, wire.PassphraseStatus{Status: wire.PassphraseUnset}),
-		planned("POST", "/v1/encryption/passphrase", Daily),
-		planned("PUT", "/v1/encryption/passphrase", Daily),
-		planned("PATCH", "/v1/encryption/passphrase", Daily),
+		get(passphrase, Daily, wire.ObjCtrlConf, (*Server).passphraseStatus),
+		create(passphrase, Daily, wire.ObjCtrlConf, (*Server).createPassphrase),
+		modify(passphrase, Daily, wire.ObjCtrlConf, (*Server).modifyPassphrase),
+		change("PATCH", passphrase, Daily, wire.OpModify|wire.ObjCtrlConf, 200, (*Server).enterPassphrase),
 		get("/v1/error-reports", Daily, 0, (*Server).listReports),
 		change("PATCH", "/v1/error-reports", Daily, wire.OpDelete, 200, (*Server).deleteReports),
 		get("/v1/error-reports/{reportid}", Daily, 0, (*Server).getReport),

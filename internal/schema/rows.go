@@ -11,7 +11,15 @@ import (
 
 // ControllerSettings is the one row of properties that hold for the whole cluster.
 type ControllerSettings struct {
-	Props model.Props `json:"props,omitzero"`
+	Props     model.Props `json:"props,omitzero"`
+	MasterKey *SealedKey  `json:"master_key,omitempty"` // none until there is a passphrase; written by passphrase
+}
+
+// SealedKey is the master key of the cluster, encrypted under its passphrase.
+type SealedKey struct {
+	Salt   []byte `json:"salt"`
+	Rounds int    `json:"rounds"`
+	Sealed []byte `json:"sealed"`
 }
 
 // Node is a host that was registered. Written by inventory.

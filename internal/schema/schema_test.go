@@ -70,7 +70,7 @@ func fullRows() full {
 	at := time.Date(2026, 2, 3, 4, 5, 6, 789, time.UTC)
 	source := &model.SnapshotReplicaID{Definition: "vol", Snapshot: "snap", Node: "n1"}
 	f := full{
-		settings: schema.ControllerSettings{Props: p},
+		settings: schema.ControllerSettings{Props: p, MasterKey: &schema.SealedKey{Salt: []byte("s"), Rounds: 1, Sealed: []byte("k")}},
 		iface:    schema.NetInterface{Node: "n1", Name: "Default", UUID: "u", Address: "10.0.0.1", Port: 3366, Encryption: "SSL", Active: true},
 		group: schema.Group{Name: "Group", UUID: "u", Description: "d", Props: p, PeerSlots: 7, Filter: model.Filter{
 			PlaceCount: new(int32(2)), AdditionalPlaceCount: new(int32(1)), Nodes: []string{"n1"}, Pools: []string{"pool"},
