@@ -62,7 +62,7 @@ func dataDeletions() []deletion {
 	return []deletion{
 		{
 			name: "snapshot", request: request{"DELETE", "/v1/resource-definitions/def-#/snapshots/snap-#", ""},
-			object: "/v1/resource-definitions/def-#/snapshots/snap-#",
+			object: "/v1/resource-definitions/def-#/snapshots/snap-#", later: true,
 		},
 		{name: "target", request: request{"DELETE", "/v1/resource-definitions/target-#", ""}, object: "/v1/resource-definitions/target-#"},
 		{name: "empty target", request: request{"DELETE", "/v1/resource-definitions/empty-#", ""}, object: "/v1/resource-definitions/empty-#"},

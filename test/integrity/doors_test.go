@@ -125,6 +125,7 @@ type deletion struct {
 	request
 	object string // the path of what goes; empty when nothing does at once
 	away   bool   // the node is not connected
+	later  bool   // it goes when what is made from it, or rolled back to it, is complete
 }
 
 // deletions lists all calls that delete a parent.

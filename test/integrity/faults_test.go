@@ -149,7 +149,9 @@ func TestManyDeletesSurviveAnAgentThatDiesInTheMiddle(t *testing.T) {
 	// What was not marked when the host went away could not be asked about, and says so: it is asked for again.
 	s.StartAgent("n1")
 	for i := range volumes {
-		s.do("DELETE", fmt.Sprintf("/v1/resource-definitions/vol-%d", i), "")
+		s.Until(func() bool {
+			return s.call(request{"DELETE", fmt.Sprintf("/v1/resource-definitions/vol-%d", i), ""}).ok()
+		})
 	}
 	s.empty()
 }

@@ -20,6 +20,9 @@ func (s *scene) judge(d door, x deletion, made, gone answer) {
 		}
 	}
 	s.Check()
+	if x.later && gone.ok() && !gone.absent() && (d.child != x.object || !made.ok()) {
+		s.Until(func() bool { return !s.exists(x.object) })
+	}
 	child, object := s.exists(d.child), x.object != "" && s.exists(x.object)
 	cascades := slices.Contains(d.cascaded, x.name) || x.away && slices.Contains(d.parents, "node")
 	recreated := d.child == x.object // the door makes again what the deletion takes
