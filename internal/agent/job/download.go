@@ -121,6 +121,7 @@ type fetch struct {
 	at, total int64 // Total is below zero while it is not known.
 	validator string
 	kept      int64
+	wrote     bool // Something has gone into the sink, which beginning anew does not undo.
 }
 
 // fatal is an error that another try would not mend.
@@ -134,7 +135,7 @@ func (f *fetch) run(ctx context.Context, from *reached) (size int64, written []b
 	if from != nil && f.digest.UnmarshalBinary(from.Digest) == nil {
 		f.at, f.total, f.validator, f.kept = from.At, from.Total, from.Validator, from.At
 	}
-	wait := cmp.Or(f.wait, time.Second)
+	wait := f.wait
 	for failed := 0; ; {
 		before := f.at
 		err := f.once(ctx)
@@ -148,7 +149,7 @@ func (f *fetch) run(ctx context.Context, from *reached) (size int64, written []b
 			return 0, nil, ctx.Err()
 		}
 		if f.at > before {
-			failed, wait = 0, cmp.Or(f.wait, time.Second)
+			failed, wait = 0, f.wait
 		}
 		if failed++; failed >= mostTries {
 			return 0, nil, fmt.Errorf("%w; it was tried %d times", err, failed)
@@ -245,10 +246,7 @@ func (f *fetch) begin(res *http.Response) (done bool, err error) {
 	default:
 		err := fmt.Errorf("the server answered %s", res.Status)
 		if c := res.StatusCode; c < http.StatusInternalServerError && c != http.StatusTooManyRequests && c != http.StatusRequestTimeout {
-			if f.kept == 0 && f.at == 0 {
-				return false, fatal{refusef("%w", err)}
-			}
-			return false, fatal{err}
+			return false, fatal{f.last(err)}
 		}
 		return false, err
 	}
@@ -260,11 +258,15 @@ func (f *fetch) begin(res *http.Response) (done bool, err error) {
 }
 
 func (f *fetch) tooLarge(size int64) error {
-	err := fmt.Errorf("the image has %d bytes or more, and %s has room for %d", size, cmp.Or(f.where, "the volume"), f.room)
-	if f.at == 0 {
-		return refusef("%w", err)
+	return f.last(fmt.Errorf("the image has %d bytes or more, and %s has room for %d", size, cmp.Or(f.where, "the volume"), f.room))
+}
+
+// last makes a refusal of what a download ends by, as long as nothing was written.
+func (f *fetch) last(err error) error {
+	if f.wrote {
+		return err
 	}
-	return err
+	return refusef("%w", err)
 }
 
 // validator is by what a server knows a content again. Weak ones do not say that all bytes are the same.
@@ -337,6 +339,7 @@ func (f *fetch) put(buffer []byte, n int) error {
 	if _, file := f.sink.(scratch); !file {
 		p = padded(buffer, n)
 	}
+	f.wrote = true
 	if err := f.sink.put(p, f.at); err != nil {
 		return fmt.Errorf("write at %d bytes: %w", f.at, err)
 	}

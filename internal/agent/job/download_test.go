@@ -120,6 +120,11 @@ func TestABadDownloadFailsAndLeavesZeros(t *testing.T) {
 			_, _ = w.Write(content[:mib])
 			panic(http.ErrAbortHandler)
 		}, why: "tried"},
+		"goes-meanwhile": {before: thenGone(func(w http.ResponseWriter, _ *http.Request) {
+			w.(http.Flusher).Flush() //nolint:forcetypeassert // It is one.
+			_, _ = w.Write(content[:mib])
+			panic(http.ErrAbortHandler)
+		}), why: "404"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, content)
@@ -133,6 +138,43 @@ func TestABadDownloadFailsAndLeavesZeros(t *testing.T) {
 			}
 		})
 	}
+}
+
+// thenGone serves something once, and says afterwards that there is nothing.
+func thenGone(first func(http.ResponseWriter, *http.Request)) func(http.ResponseWriter, *http.Request) bool {
+	var asked atomic.Bool
+	return func(w http.ResponseWriter, q *http.Request) bool {
+		if asked.Swap(true) {
+			http.NotFound(w, q)
+			return true
+		}
+		first(w, q)
+		return true
+	}
+}
+
+func TestAJobThatIsRefusedAfterARestartLeavesZeros(t *testing.T) {
+	r := newRig(t)
+	content := noise(8 * mib)
+	s := newSite(t, content)
+	s.before = thenGone(func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("Content-Length", fmt.Sprint(len(content)))
+		_, _ = w.Write(content[:4*mib])
+		w.(http.Flusher).Flush() //nolint:forcetypeassert // It is one.
+		<-q.Context().Done()
+	})
+	to := r.volume("a", 8*mib, bytes.Repeat([]byte("old"), 2*mib))
+	j := &agentpb.Job{Id: "j", Kind: agentpb.Job_DOWNLOAD, Url: s.URL, To: end("a")}
+	_, err := r.Start(t.Context(), j)
+	must(t, err)
+	r.await("j", "it has got something", func(st *agentpb.JobStatus) bool { return st.GetDone() > 0 })
+	r.Close()
+	r.boot()
+	if st := r.ended("j"); st.GetState() != agentpb.JobStatus_FAILED || !strings.Contains(st.GetFailure().GetMessage(), "404") {
+		t.Errorf("the job is %v", st)
+	}
+	r.has(to, nil)
+	r.nothingLeft(j)
 }
 
 func TestACancelledJobLeavesNothing(t *testing.T) {

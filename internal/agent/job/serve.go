@@ -70,7 +70,7 @@ type outcome struct {
 	Size     int64  `json:"size"`
 }
 
-// RefusedError says that a job cannot be done, and that nothing was written for it.
+// RefusedError says that a job cannot be done, and that the worker that says so has written nothing for it.
 type RefusedError struct {
 	Reason string
 	Err    error `json:"-"`

@@ -33,7 +33,7 @@ func (s *Service) work(ctx context.Context, j *job) {
 	defer func() { <-s.slots }()
 	id := j.record.status().GetJob().GetId() // It never changes.
 	log := s.c.Log.With("job", id)
-	if err := s.waitForOld(ctx, j); err != nil {
+	if err := s.waitForOld(j); err != nil {
 		return
 	}
 	r := &run{Service: s, job: j, want: j.record.status().GetJob(), held: map[string]func(){}}
@@ -63,7 +63,7 @@ func (s *Service) work(ctx context.Context, j *job) {
 }
 
 // waitForOld waits until the worker of an earlier process has ended. It is an error when this process ends before.
-func (s *Service) waitForOld(ctx context.Context, j *job) error {
+func (s *Service) waitForOld(j *job) error {
 	const every = 200 * time.Millisecond
 	s.mu.Lock()
 	pid, start := j.record.PID, j.record.Start
@@ -75,7 +75,6 @@ func (s *Service) waitForOld(ctx context.Context, j *job) error {
 			return s.life.Err()
 		}
 	}
-	_ = ctx
 	return nil
 }
 
@@ -117,7 +116,7 @@ func (r *run) attempt(ctx context.Context) (o outcome, err error) {
 		return o, context.Cause(ctx)
 	}
 	r.mu.Lock()
-	failed, verified := r.job.record.Failed, r.job.record.Verified
+	failed, verified, touched := r.job.record.Failed, r.job.record.Verified, r.job.record.Touched
 	r.mu.Unlock()
 	switch {
 	case failed != "": // An earlier process was about to clean up.
@@ -137,7 +136,9 @@ func (r *run) attempt(ctx context.Context) (o outcome, err error) {
 	}
 	err = r.call(ctx, method, t, place, &o)
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		r.untouched()
+		if !touched { // Else an earlier process has written.
+			r.untouched()
+		}
 		return o, refused
 	}
 	if err != nil {
