@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/holdfast-storage/holdfast/client"
 )
 
 // confirm says what a command will destroy and asks whether to go on, where somebody is there to answer: on a terminal, as
@@ -20,8 +22,11 @@ func (s *session) confirm(ctx context.Context, what func(context.Context) ([]str
 		return true, nil
 	}
 	lines, err := what(ctx)
-	if err != nil || len(lines) == 0 {
-		return true, nil //nolint:nilerr // what cannot be read is refused by the command itself, with its own words
+	if err != nil && !client.IsNotFound(err) { // What does not exist is refused by the command itself, with its own words.
+		return false, err
+	}
+	if len(lines) == 0 {
+		return true, nil
 	}
 	var b strings.Builder
 	b.WriteString("This destroys, with all data:\n")

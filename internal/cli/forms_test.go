@@ -13,6 +13,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -312,5 +313,26 @@ func TestRestoreShowsTheReplicasThatAreFilled(t *testing.T) {
 	got := runWith(t.Context(), env, "s r rst --fr r1 --fs s1 --tr r2")
 	if got.code != cli.ExitOK || !strings.HasPrefix(got.stderr, "n1  Inconsistent\n") {
 		t.Errorf("exit %d, printed %q, drew %q", got.code, got.stdout, got.stderr)
+	}
+}
+
+func TestWhatCannotBeAskedAboutIsNotDestroyed(t *testing.T) {
+	var sent []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent = append(sent, r.Method)
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, `[{"ret_code":-4611686018427386907,"message":"the database cannot be read"}]`)
+	}))
+	t.Cleanup(s.Close)
+	for _, line := range []string{"rd d r1", "r d n1 r1", "vd d r1 0", "node lost n1"} {
+		env := at(s.URL)
+		env.Asks, env.Stdin = true, strings.NewReader("y\n")
+		sent = nil
+		if got := runWith(t.Context(), env, line); got.code != cli.ExitAPI || !strings.Contains(got.stdout, "the database cannot be read") {
+			t.Errorf("%s: exit %d, printed %q, said %q", line, got.code, got.stdout, got.stderr)
+		}
+		if !slices.Equal(sent, []string{http.MethodGet}) {
+			t.Errorf("%s: sent %v", line, sent)
+		}
 	}
 }

@@ -18,14 +18,7 @@ const mostLosses = 20
 // losses returns a line for each replica that a filter selects, with what is in it.
 func (s *session) losses(ctx context.Context, filter client.ResourceFilter) ([]string, error) {
 	all, err := s.AllResources(ctx, filter)
-	if err != nil {
-		return nil, err
-	}
-	var lines []string
-	for _, r := range all {
-		lines = append(lines, loss(r))
-	}
-	return fewer(lines), nil
+	return fewer(namesIn(all, loss)), err
 }
 
 // loss says what a replica is.
@@ -72,24 +65,21 @@ func fewer(lines []string) []string {
 	return append(slices.Clone(lines[:mostLosses]), fmt.Sprintf("and %d more", len(lines)-mostLosses))
 }
 
-// definitionLosses says what goes with definitions.
+// definitionLosses says what goes with definitions, of which some have data: without any there is nothing to ask about.
 func (s *session) definitionLosses(ctx context.Context, names []string) ([]string, error) {
-	found, err := s.ResourceDefinitions(ctx, client.ResourceDefinitionFilter{ResourceDefinitions: names, WithVolumeDefinitions: true})
+	replicas, err := s.AllResources(ctx, client.ResourceFilter{Resources: names})
+	if err != nil || len(replicas) == 0 {
+		return nil, err
+	}
+	definitions, err := s.ResourceDefinitions(ctx, client.ResourceDefinitionFilter{ResourceDefinitions: names})
 	if err != nil {
 		return nil, err
 	}
-	lines, err := s.losses(ctx, client.ResourceFilter{Resources: names})
-	if err != nil {
-		return nil, err
-	}
-	var empty []string
-	for _, d := range found {
-		if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "resource "+d.Name+" on ") }) && len(lines) < mostLosses {
-			empty = append(empty, "resource definition "+d.Name+", which has no replicas")
+	lines := namesIn(replicas, loss)
+	for _, d := range definitions {
+		if !slices.ContainsFunc(replicas, func(r client.ResourceWithVolumes) bool { return r.Name == d.Name }) {
+			lines = append(lines, "resource definition "+d.Name+", which has no replicas")
 		}
 	}
-	if len(lines) == 0 { // Without data there is nothing to ask about.
-		return nil, nil
-	}
-	return append(lines, empty...), nil
+	return fewer(lines), nil
 }
