@@ -47,7 +47,7 @@ const (
 // Engine is a durable, ordered, exclusively owned map. The package comment says what it promises.
 type Engine interface {
 	// Own takes the map for the caller and ends every earlier term. It waits its turn until ctx ends: an engine whose owners
-	// exclude each other by a lock then says who holds it.
+	// exclude each other by a lock then says who holds it. One that fails may have ended the earlier terms all the same.
 	Own(ctx context.Context) (Term, error)
 
 	// Load yields every entry of one revision, in key order. A sequence that meets an error yields it and ends.

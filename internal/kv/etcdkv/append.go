@@ -124,10 +124,10 @@ func (e *Engine) filled(ctx context.Context, w transaction, full error) (int64, 
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("%w: %w (%w)", kv.ErrUnknown, err, full)
-	case now.sequence == w.next:
-		return now.written, nil
+	case now.written == w.expect:
+		return 0, full
 	}
-	return 0, full
+	return e.became(w, now)
 }
 
 // outcome reads what became of a transaction from the answer to one attempt: when it did not apply, an earlier attempt may have.
@@ -135,23 +135,26 @@ func (e *Engine) outcome(w transaction, r *clientv3.TxnResponse) (int64, error) 
 	if r.Succeeded {
 		return r.Header.GetRevision(), nil
 	}
-	found := r.Responses[0].GetResponseRange().GetKvs()
-	if len(found) == 0 {
-		return 0, fmt.Errorf("%w: the key %s was removed", kv.ErrFenced, e.sequence)
-	}
-	now, err := parse(found[0].GetValue())
+	now, err := stampOf(r.Responses[0].GetResponseRange().GetKvs())
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", kv.ErrFenced, err)
 	}
-	if now == w.next { // a term is one owner's alone
-		return found[0].GetModRevision(), nil
-	}
-	if now.Term > w.next.Term && now.Revision >= w.next.Revision {
-		// A later owner came: whether it found this batch or another one at this revision, it does not say.
-		return e.overtaken(w, found[0].GetModRevision())
-	}
-	if err := e.reigns(r); err != nil && found[0].GetModRevision() == w.expect {
+	if err := e.reigns(r); err != nil && now.written == w.expect {
 		return 0, err
+	}
+	return e.became(w, now)
+}
+
+// became tells what became of a transaction from a sequence that is not the one that it was to replace.
+func (e *Engine) became(w transaction, now stamp) (int64, error) {
+	switch {
+	case now.written == 0:
+		return 0, fmt.Errorf("%w: the key %s was removed", kv.ErrFenced, e.sequence)
+	case now.sequence == w.next: // a term is one owner's alone
+		return now.written, nil
+	case now.Term > w.next.Term && now.Revision >= w.next.Revision:
+		// A later owner came: whether it found this batch or another one at this revision, it does not say.
+		return e.overtaken(w, now.written)
 	}
 	return 0, fmt.Errorf("term %d is over, it is term %d now: %w", w.next.Term, now.Term, kv.ErrFenced)
 }

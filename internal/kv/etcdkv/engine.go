@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
@@ -166,11 +167,17 @@ func (e *Engine) read(ctx context.Context, at int64) (stamp, int64, error) {
 	if err != nil {
 		return stamp{}, 0, err
 	}
-	if len(r.Kvs) == 0 {
-		return stamp{}, r.Header.GetRevision(), nil
+	s, err := stampOf(r.Kvs)
+	return s, r.Header.GetRevision(), err
+}
+
+// stampOf reads the sequence key, as etcd answers it.
+func stampOf(found []*mvccpb.KeyValue) (stamp, error) {
+	if len(found) == 0 {
+		return stamp{}, nil
 	}
-	s, err := parse(r.Kvs[0].GetValue())
-	return stamp{s, r.Kvs[0].GetModRevision()}, r.Header.GetRevision(), err
+	s, err := parse(found[0].GetValue())
+	return stamp{s, found[0].GetModRevision()}, err
 }
 
 func parse(value []byte) (sequence, error) {
@@ -215,7 +222,8 @@ func (e *Engine) Own(ctx context.Context) (kv.Term, error) {
 // errOvertaken says that the sequence was written meanwhile.
 var errOvertaken = errors.New("another owner came in between")
 
-// take writes the next term, once.
+// take writes the next term, once. One that was not answered, or for which etcd said that it has no room, may have been written all the
+// same. Nobody can tell, since another owner's next term reads alike: the caller takes a later one.
 func (e *Engine) take(ctx context.Context) (stamp, error) {
 	now, _, err := e.read(ctx, 0)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-storage/holdfast/internal/kv"
@@ -35,6 +36,15 @@ func LoseOneAnswer(engine kv.Engine, written bool) { LoseOneAnswerTo(engine, wri
 
 // LoseOneAnswerTo does so, and lets something happen before the next attempt.
 func LoseOneAnswerTo(engine kv.Engine, written bool, then func()) {
+	failOneAttempt(engine, written, then, errors.New("the answer was lost"))
+}
+
+// FillUp makes the next attempt be answered that there is no room, and lets something happen before the engine has that answer.
+func FillUp(engine kv.Engine, written bool, then func()) {
+	failOneAttempt(engine, written, then, rpctypes.ErrGRPCNoSpace)
+}
+
+func failOneAttempt(engine kv.Engine, written bool, then func(), err error) {
 	e := engine.(*Engine)
 	e.commit = func(ctx context.Context, t transaction) (*clientv3.TxnResponse, error) {
 		e.commit = e.once
@@ -42,7 +52,7 @@ func LoseOneAnswerTo(engine kv.Engine, written bool, then func()) {
 			_, _ = e.once(ctx, t)
 		}
 		then()
-		return nil, errors.New("the answer was lost")
+		return nil, err
 	}
 }
 

@@ -206,6 +206,32 @@ func TestALostAnswerIsFoundOutBehindALaterOwner(t *testing.T) {
 	}
 }
 
+// An etcd that says that it has no room may have applied the transaction all the same, and a later owner may have come since.
+func TestWhatAFullEtcdHasAppliedIsFoundOut(t *testing.T) {
+	c := etcdtest.Start(t, etcdtest.Options{})
+	for _, w := range []struct {
+		written, overtaken bool
+		want               error
+	}{{true, false, nil}, {false, false, kv.ErrFull}, {true, true, nil}, {false, true, kv.ErrFenced}} {
+		e, later := patient(t, time.Minute, c.Endpoints...), patient(t, time.Minute, c.Endpoints...)
+		term := take(t, e)
+		before, _ := rows(t, e)
+		etcdkv.FillUp(e, w.written, func() {
+			if w.overtaken {
+				take(t, later)
+			}
+		})
+		r, err := e.Append(t.Context(), term, put("n", w.written))
+		if !errors.Is(err, w.want) || err == nil && r != before+1 {
+			t.Errorf("%+v: %d, %v", w, r, err)
+		}
+		_, err = e.Append(t.Context(), term, put("n", 0))
+		if over := errors.Is(err, kv.ErrFenced); over != w.overtaken || err != nil && !over {
+			t.Errorf("%+v: a later append is answered %v", w, err)
+		}
+	}
+}
+
 // Two owners that both believe they own the map take it from each other all the time. What either was told is durable is in the
 // history, once, and nothing else but what it could not be told of.
 func TestTwoOwnersWhoBothBelieve(t *testing.T) {
