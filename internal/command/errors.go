@@ -4,7 +4,9 @@
 package command
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -62,3 +64,10 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause: context.DeadlineExceeded or context.Canceled among others.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Said tells whether err is that a program ended with a code of failure and one of some texts on stderr.
+func Said(err error, texts ...string) bool {
+	failed, ok := errors.AsType[*Error](err)
+	return ok && failed.Kind == Exited &&
+		slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(failed.Stderr, text) })
+}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
 	"github.com/holdfast-storage/holdfast/internal/command"
 )
 
@@ -119,7 +120,7 @@ func (d *Driver) hasHeader(ctx context.Context, id pool.ID, device string) error
 // mapped looks for the mapping of a volume, without running anything. It is an error when it does not lie on what lies below, where that is known.
 func mapped(id pool.ID, below pool.Device) (pool.Device, bool, error) {
 	path := mappingPath(id)
-	rdev, ok, err := blockNumber(path)
+	rdev, ok, err := inuse.Number(path)
 	if err != nil || !ok {
 		return pool.Device{}, false, err
 	}
@@ -135,7 +136,7 @@ func mapped(id pool.ID, below pool.Device) (pool.Device, bool, error) {
 		return pool.Device{}, false, fmt.Errorf("device %s is not one of LUKS2: remove it with dmsetup remove", path)
 	}
 	if below.Path != "" {
-		number, ok, err := blockNumber(below.Path)
+		number, ok, err := inuse.Number(below.Path)
 		if err != nil {
 			return pool.Device{}, false, err
 		}
@@ -176,20 +177,4 @@ func liesOn(dir string, number uint64) (bool, error) {
 
 func sysfs(rdev uint64) string {
 	return fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(rdev), unix.Minor(rdev))
-}
-
-// blockNumber returns the number of a device, or false when there is none.
-func blockNumber(path string) (uint64, bool, error) {
-	var st unix.Stat_t
-	err := unix.Stat(path, &st)
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
-		return 0, false, nil
-	}
-	if err != nil {
-		return 0, false, fmt.Errorf("look at %s: %w", path, err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFBLK {
-		return 0, false, fmt.Errorf("%s is no block device", path)
-	}
-	return st.Rdev, true, nil
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
@@ -385,7 +384,7 @@ func (d *Driver) Holders(ctx context.Context, id pool.ID) ([]pool.Holder, error)
 			return nil, err
 		}
 	}
-	rdev, ok, err := blockNumber(mappingPath(id))
+	rdev, ok, err := inuse.Number(mappingPath(id))
 	if err != nil || !ok {
 		return holders, err
 	}
@@ -401,7 +400,7 @@ func (d *Driver) Holders(ctx context.Context, id pool.ID) ([]pool.Holder, error)
 
 // above looks who uses the mapping of a volume.
 func (d *Driver) above(ctx context.Context, id pool.ID) ([]pool.Holder, error) {
-	rdev, ok, err := blockNumber(mappingPath(id))
+	rdev, ok, err := inuse.Number(mappingPath(id))
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -412,28 +411,11 @@ func (d *Driver) above(ctx context.Context, id pool.ID) ([]pool.Holder, error) {
 	return table.Device(rdev)
 }
 
-// Who only has a device open may be gone in a moment: udev looks into devices. They are looked for this often, with this pause in between, before they
-// count as users.
-const (
-	passingTries = 10
-	passingPause = 50 * time.Millisecond
-)
-
 // unused refuses when anyone uses the mapping of a volume.
 func (d *Driver) unused(ctx context.Context, id pool.ID) error {
-	for try := 1; ; try++ {
-		holders, err := d.above(ctx, id)
-		if err != nil || len(holders) == 0 {
-			return err
-		}
-		lasting := slices.ContainsFunc(holders, func(h pool.Holder) bool { return h.Kind != pool.Opened })
-		if lasting || try == passingTries {
-			return &pool.InUseError{ID: id, Holders: holders}
-		}
-		select {
-		case <-time.After(passingPause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	holders, err := pool.Lasting(ctx, func(ctx context.Context) ([]pool.Holder, error) { return d.above(ctx, id) })
+	if err == nil && len(holders) > 0 {
+		err = &pool.InUseError{ID: id, Holders: holders}
 	}
+	return err
 }

@@ -182,6 +182,34 @@ func TestFilesystemsGrowWhereTheyAreMounted(t *testing.T) {
 	}
 }
 
+// TestAFilesystemThatIsRolledBackGrowsAgain rolls back to a snapshot that was taken before the volume grew.
+func TestAFilesystemThatIsRolledBackGrowsAgain(t *testing.T) {
+	pooltest.NeedHost(t, "mkfs.xfs", "mount")
+	s, _, _ := copyHost(t, "xfs")
+	w := oneVolume("db", "xfs", 320*mib)
+	w.Volumes[0].Filesystem = &stack.Filesystem{Type: "xfs"}
+	w.Volumes[0].Stretch = true
+	w.Snapshots = []stack.SnapshotWant{{Name: "s", Volumes: []stack.SnapshotVolume{{Pool: "xfs"}}}}
+	dir, unmount := mounted(t, hostApply(t, s, w).Volumes[0].DevicePath)
+	w.Volumes[0].Size += 64 * mib
+	hostApply(t, s, w)
+	grown := size(t, dir)
+	unmount()
+
+	w.Volumes[0].RollBack = &stack.RollBack{Snapshot: "s", Token: "t1"}
+	dir, unmount = mounted(t, hostApply(t, s, w).Volumes[0].DevicePath)
+	if got := size(t, dir); got >= grown {
+		t.Fatalf("after the roll-back it has %d bytes, and had %d", got, grown)
+	}
+	hostApply(t, s, w)
+	if got := size(t, dir); got != grown {
+		t.Errorf("it has %d bytes and was to grow to %d", got, grown)
+	}
+	unmount()
+	w.Volumes[0].RollBack, w.Snapshots[0].Destroy = nil, true
+	hostApply(t, s, destroyed(w))
+}
+
 // checksum reads a device or file up to a size.
 func checksum(t *testing.T, path string, bytes int64) [32]byte {
 	t.Helper()

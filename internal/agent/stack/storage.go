@@ -51,13 +51,6 @@ type found struct {
 // finished tells whether there is a volume that can be used.
 func (f found) finished() bool { return f.exists && !f.volume.New && !f.volume.Lost }
 
-// Who only has a device open may be gone in a moment: udev and other programs look into devices. Before anything is refused for such users
-// alone, they are looked for this often, with this pause in between.
-const (
-	passingTries = 10
-	passingPause = 50 * time.Millisecond
-)
-
 // Observe implements Layer.
 func (s *storage) Observe(ctx context.Context, w Want) (have, error) {
 	var h have
@@ -146,20 +139,11 @@ func holders(ctx context.Context, d pool.Driver, id pool.ID, patient bool) ([]po
 	if !ok {
 		return nil, nil
 	}
-	for try := 1; ; try++ {
-		users, err := lister.Holders(ctx, id)
-		lasting := slices.ContainsFunc(users, func(h pool.Holder) bool { return h.Kind != pool.Opened })
-		if err != nil || len(users) == 0 || lasting || !patient || try == passingTries {
-			return users, err
-		}
-		timer := time.NewTimer(passingPause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, ctx.Err()
-		}
+	look := func(ctx context.Context) ([]pool.Holder, error) { return lister.Holders(ctx, id) }
+	if !patient {
+		return look(ctx)
 	}
+	return pool.Lasting(ctx, look)
 }
 
 // plan is the steps of a plan, in the order in which they are done.

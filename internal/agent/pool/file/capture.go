@@ -171,7 +171,7 @@ func (p *Pool) settled(ctx context.Context, f *folder, from source) (imprint, er
 		if err != nil || !now.busy || try == tries {
 			return now, err
 		}
-		if err := pause(ctx, between); err != nil {
+		if err := pool.Pause(ctx, between); err != nil {
 			return imprint{}, err
 		}
 	}

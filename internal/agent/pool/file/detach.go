@@ -4,11 +4,9 @@
 package file
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -87,16 +85,4 @@ func keep(name string, ours func(*unix.LoopInfo64) bool) (*pool.Holder, error) {
 // unseen is a user that only the kernel knows.
 func unseen() *pool.Holder {
 	return &pool.Holder{Kind: pool.Opened, Name: "a process that cannot be seen"}
-}
-
-// pause waits, unless ctx is done before.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

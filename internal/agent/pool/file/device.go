@@ -9,19 +9,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
-)
-
-const (
-	// Who only has a device open may be gone in a moment: udev and losetup look into devices, and so do other agents. They are looked for this
-	// often, with this pause in between, before they count as users.
-	passingTries = 10
-	passingPause = 50 * time.Millisecond
 )
 
 // devicePath returns the path of a device's node.
@@ -131,30 +123,27 @@ func (p *Pool) release(ctx context.Context, f *folder, id pool.ID, removing bool
 			return err
 		}
 	}
-	for try := 1; ; try++ {
+	holders, err := pool.Lasting(ctx, func(ctx context.Context) ([]pool.Holder, error) {
 		u, err := p.usage(ctx, f, id)
 		if err != nil {
-			return fmt.Errorf("look who uses volume %s of pool %s: %w", id, p.c.Name, err)
+			return nil, fmt.Errorf("look who uses volume %s of pool %s: %w", id, p.c.Name, err)
 		}
 		holders := u.device
 		if removing {
 			holders = append(holders, u.file...)
 		}
-		if len(holders) == 0 {
-			if holders, err = p.detach(u.bound); err != nil {
-				return fmt.Errorf("close volume %s of pool %s: %w", id, p.c.Name, err)
-			}
+		if len(holders) > 0 {
+			return holders, nil
 		}
-		if len(holders) == 0 {
-			return nil
+		if holders, err = p.detach(u.bound); err != nil {
+			return nil, fmt.Errorf("close volume %s of pool %s: %w", id, p.c.Name, err)
 		}
-		if try == passingTries || slices.ContainsFunc(holders, lasting) {
-			return &pool.InUseError{ID: id, Holders: holders}
-		}
-		if err := pause(ctx, passingPause); err != nil {
-			return err
-		}
+		return holders, nil
+	})
+	if err == nil && len(holders) > 0 {
+		err = &pool.InUseError{ID: id, Holders: holders}
 	}
+	return err
 }
 
 // letGo takes down what can be taken down without a look for users: no device, or one that the kernel says nobody else has open. It returns false when users
@@ -195,6 +184,3 @@ func (p *Pool) detach(devices []bound) ([]pool.Holder, error) {
 	}
 	return nil, nil
 }
-
-// lasting tells whether a holder will not be gone in a moment.
-func lasting(h pool.Holder) bool { return h.Kind != pool.Opened }

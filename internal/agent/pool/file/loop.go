@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
 )
 
@@ -217,7 +218,7 @@ func (l *loops) attach(ctx context.Context, uuid string, file *os.File) (string,
 		case !unbound(err) && !errors.Is(err, unix.EBUSY):
 			return "", fmt.Errorf("bind %s to %s: %w", file.Name(), name, err)
 		case try > 4: // Someone else took it, and perhaps has not bound it yet.
-			if err := pause(ctx, bindPause); err != nil {
+			if err := pool.Pause(ctx, bindPause); err != nil {
 				return "", err
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/freeze"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/turn"
 )
 
 // Granularity is what sizes of volumes are rounded up to, in bytes: a multiple of every sector size that a loop device may have.
@@ -45,7 +46,7 @@ const DefaultStillMost = 2 << 30
 type Pool struct {
 	c     Config
 	users *inuse.Scanner
-	locks locks
+	turns turn.Turns // by the names of volumes
 	known identity
 	loops *loops
 	reads reads

@@ -159,10 +159,10 @@ func (p *Pool) RemoveSnapshot(ctx context.Context, id pool.SnapshotID) error {
 
 // unread refuses when someone reads a snapshot past us. Who is only passing by is waited for.
 func (p *Pool) unread(ctx context.Context, id pool.SnapshotID, entries []entry) error {
-	for try := 1; ; try++ {
+	holders, err := pool.Lasting(ctx, func(ctx context.Context) ([]pool.Holder, error) {
 		table, err := p.users.Scan(ctx)
 		if err != nil {
-			return fmt.Errorf("look who uses snapshot %s of pool %s: %w", id, p.c.Name, err)
+			return nil, fmt.Errorf("look who uses snapshot %s of pool %s: %w", id, p.c.Name, err)
 		}
 		var holders []pool.Holder
 		for _, e := range entries {
@@ -172,18 +172,14 @@ func (p *Pool) unread(ctx context.Context, id pool.SnapshotID, entries []entry) 
 			holders = append(holders, p.openers(table, e.file)...)
 			above, err := p.loops.over(table, e)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			holders = append(holders, above...)
 		}
-		if len(holders) == 0 {
-			return nil
-		}
-		if try == passingTries || slices.ContainsFunc(holders, lasting) {
-			return &pool.InUseError{ID: id.Of(), Snapshot: id.Snapshot, Holders: holders}
-		}
-		if err := pause(ctx, passingPause); err != nil {
-			return err
-		}
+		return holders, nil
+	})
+	if err == nil && len(holders) > 0 {
+		err = &pool.InUseError{ID: id.Of(), Snapshot: id.Snapshot, Holders: holders}
 	}
+	return err
 }

@@ -23,7 +23,7 @@ func (p *Pool) begin(ctx context.Context, id pool.ID) (f *folder, end func(), er
 	if err := id.Validate(); err != nil {
 		return nil, nil, err
 	}
-	release, err := p.locks.take(ctx, id.Fold())
+	release, err := p.turns.Take(ctx, id.Name())
 	if err != nil {
 		return nil, nil, err
 	}

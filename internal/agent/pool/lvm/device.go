@@ -9,41 +9,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
-)
-
-const (
-	// Who only has a device open may be gone in a moment: udev looks into devices. They are looked for this often, with this pause in between, before
-	// they count as users.
-	passingTries = 10
-	passingPause = 50 * time.Millisecond
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
 )
 
 // devicePath is where a logical volume has its device.
 func (p *Pool) devicePath(name string) string { return filepath.Join("/dev", p.c.Group, name) }
-
-// blockNumber returns the number of a device, or false when there is none.
-func blockNumber(path string) (uint64, bool, error) {
-	var st unix.Stat_t
-	err := unix.Stat(path, &st)
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
-		return 0, false, nil
-	}
-	if err != nil {
-		return 0, false, fmt.Errorf("look at %s: %w", path, err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFBLK {
-		return 0, false, fmt.Errorf("%s is no block device", path)
-	}
-	return st.Rdev, true, nil
-}
 
 // attribute reads a file of a device in sysfs.
 func attribute(rdev uint64, name string) (string, error) {
@@ -54,7 +30,7 @@ func attribute(rdev uint64, name string) (string, error) {
 // device returns the device of a logical volume that LVM says is active, or none when it is gone.
 func (p *Pool) device(name string) (pool.Device, error) {
 	path := p.devicePath(name)
-	rdev, ok, err := blockNumber(path)
+	rdev, ok, err := inuse.Number(path)
 	if err != nil || !ok {
 		return pool.Device{}, err
 	}
@@ -100,7 +76,7 @@ func (p *Pool) fit(ctx context.Context, e entry) (pool.Device, error) {
 		if err != nil {
 			return pool.Device{}, err
 		}
-		rdev, _, err := blockNumber(p.devicePath(e.Name))
+		rdev, _, err := inuse.Number(p.devicePath(e.Name))
 		if err != nil {
 			return pool.Device{}, err
 		}
@@ -269,7 +245,7 @@ func (p *Pool) Holders(ctx context.Context, id pool.ID) ([]pool.Holder, error) {
 
 // holders looks who uses the device of a volume.
 func (p *Pool) holders(ctx context.Context, e entry) ([]pool.Holder, error) {
-	rdev, ok, err := blockNumber(p.devicePath(e.Name))
+	rdev, ok, err := inuse.Number(p.devicePath(e.Name))
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -282,21 +258,11 @@ func (p *Pool) holders(ctx context.Context, e entry) ([]pool.Holder, error) {
 
 // unused refuses when anyone uses the device of a volume.
 func (p *Pool) unused(ctx context.Context, e entry) error {
-	for try := 1; ; try++ {
-		holders, err := p.holders(ctx, e)
-		if err != nil || len(holders) == 0 {
-			return err
-		}
-		lasting := slices.ContainsFunc(holders, func(h pool.Holder) bool { return h.Kind != pool.Opened })
-		if lasting || try == passingTries {
-			return &pool.InUseError{ID: e.id, Holders: holders}
-		}
-		select {
-		case <-time.After(passingPause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	holders, err := pool.Lasting(ctx, func(ctx context.Context) ([]pool.Holder, error) { return p.holders(ctx, e) })
+	if err == nil && len(holders) > 0 {
+		err = &pool.InUseError{ID: e.id, Holders: holders}
 	}
+	return err
 }
 
 // stillUsed is the error when the kernel refused although nobody was seen.

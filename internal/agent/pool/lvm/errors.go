@@ -4,49 +4,32 @@
 package lvm
 
 import (
-	"errors"
-	"strings"
-
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/command"
 )
 
-// said tells whether a program failed and said one of some texts.
-func said(err error, texts ...string) bool {
-	failed, ok := errors.AsType[*command.Error](err)
-	if !ok || failed.Kind != command.Exited {
-		return false
-	}
-	for _, text := range texts {
-		if strings.Contains(failed.Stderr, text) {
-			return true
-		}
-	}
-	return false
-}
-
 // missing tells whether there is no such group.
 func missing(err error) bool {
-	return said(err, "Volume group \"", "Cannot process volume group") && said(err, "not found")
+	return command.Said(err, "Volume group \"", "Cannot process volume group") && command.Said(err, "not found")
 }
 
 // absent tells whether there is no such logical volume.
-func absent(err error) bool { return said(err, "Failed to find logical volume") }
+func absent(err error) bool { return command.Said(err, "Failed to find logical volume") }
 
 // inUse tells whether the kernel refused because a device is open.
 func inUse(err error) bool {
-	return said(err, "in use", "is used by another device", "contains a filesystem", "is open")
+	return command.Said(err, "in use", "is used by another device", "contains a filesystem", "is open")
 }
 
 // noRoom tells whether a group or thin pool has not enough room.
 func noRoom(err error) bool {
-	return said(err, "insufficient free space", "Insufficient free space", "Insufficient suitable", "not enough free", "is above threshold", "No space left", "maximum size",
+	return command.Said(err, "insufficient free space", "Insufficient free space", "Insufficient suitable", "not enough free", "is above threshold", "No space left", "maximum size",
 		"Not enough free", "too few free extents")
 }
 
 // tooLarge tells whether no logical volume can have that size.
 func tooLarge(err error) bool {
-	return said(err, "Volume too large", "Size is too big", "Upper limit is")
+	return command.Said(err, "Volume too large", "Size is too big", "Upper limit is")
 }
 
 // faulty returns the error for a pool that cannot be worked with.

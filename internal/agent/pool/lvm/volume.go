@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/turn"
 )
 
 // entry is a volume as it was found.
@@ -43,21 +44,7 @@ func (p *Pool) find(r Report, id pool.ID) (entry, bool) {
 
 // glance does what all methods for volumes begin with that change nothing. The caller calls end when there was no error.
 func (p *Pool) glance(ctx context.Context, ids ...pool.ID) (r Report, end func(), err error) {
-	keys := make([]string, len(ids))
-	for i, id := range ids {
-		if err := id.Validate(); err != nil {
-			return Report{}, nil, err
-		}
-		keys[i] = id.Name()
-	}
-	if end, err = p.turns.Take(ctx, keys...); err != nil {
-		return Report{}, nil, err
-	}
-	if r, err = p.look(ctx); err != nil {
-		end()
-		return Report{}, nil, err
-	}
-	return r, end, nil
+	return turn.Glance(ctx, &p.turns, p.look, ids...)
 }
 
 // begin is glance for methods that change something: it completes roll-backs that were broken off.

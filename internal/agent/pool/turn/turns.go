@@ -7,6 +7,8 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 )
 
 // Turns has a lock for each key that is in use. The zero value is ready for use.
@@ -69,4 +71,23 @@ func (t *Turns) take(ctx context.Context, key string) (release func(), err error
 		drop()
 		return nil, ctx.Err()
 	}
+}
+
+// Glance waits until nobody else works on some volumes, and looks. The caller calls end when there was no error.
+func Glance[R any](ctx context.Context, t *Turns, look func(context.Context) (R, error), ids ...pool.ID) (r R, end func(), err error) {
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		if err := id.Validate(); err != nil {
+			return r, nil, err
+		}
+		keys[i] = id.Name()
+	}
+	if end, err = t.Take(ctx, keys...); err != nil {
+		return r, nil, err
+	}
+	if r, err = look(ctx); err != nil {
+		end()
+		return r, nil, err
+	}
+	return r, end, nil
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,17 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
 	"github.com/holdfast-storage/holdfast/internal/command"
 )
 
 const (
-	// Who only has a device open may be gone in a moment: udev looks into devices. They are looked for this often, with this pause in between, before
-	// they count as users.
-	passingTries = 10
-	passingPause = 50 * time.Millisecond
 	// ZFS makes and removes devices some time after its command has ended.
 	deviceTries = 200
 	closeTries  = 10
+	lookPause   = 50 * time.Millisecond // between two looks
 	sector      = 512
 )
 
@@ -37,7 +34,7 @@ func (p *Pool) devicePath(name string) string { return filepath.Join("/dev/zvol"
 // device returns the device of a volume, or none.
 func (p *Pool) device(name string) (pool.Device, error) {
 	path := p.devicePath(name)
-	rdev, ok, err := blockNumber(path)
+	rdev, ok, err := inuse.Number(path)
 	if err != nil || !ok {
 		return pool.Device{}, err
 	}
@@ -53,22 +50,6 @@ func (p *Pool) device(name string) (pool.Device, error) {
 		return pool.Device{}, fmt.Errorf("the size of %s is %q: %w", path, text, err)
 	}
 	return pool.Device{Path: path, Size: sectors * sector}, nil
-}
-
-// blockNumber returns the number of a device, or false when there is none.
-func blockNumber(path string) (uint64, bool, error) {
-	var st unix.Stat_t
-	err := unix.Stat(path, &st)
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
-		return 0, false, nil
-	}
-	if err != nil {
-		return 0, false, fmt.Errorf("look at %s: %w", path, err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFBLK {
-		return 0, false, fmt.Errorf("%s is no block device", path)
-	}
-	return st.Rdev, true, nil
 }
 
 // Open implements pool.Driver.
@@ -106,20 +87,11 @@ func (p *Pool) fit(ctx context.Context, e entry) (pool.Device, error) {
 				return d, err
 			}
 		}
-		if err := pause(ctx); err != nil {
+		if err := pool.Pause(ctx, lookPause); err != nil {
 			return pool.Device{}, err
 		}
 	}
 	return pool.Device{}, fmt.Errorf("open volume %s of pool %s: %s does not become a device of %d bytes: look whether udev runs, with ZFS's rules", e.id, p.c.Name, p.devicePath(e.Name), e.Size)
-}
-
-func pause(ctx context.Context) error {
-	select {
-	case <-time.After(passingPause):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // Close implements pool.Driver.
@@ -138,7 +110,7 @@ func (p *Pool) Close(ctx context.Context, id pool.ID) error {
 
 // shut takes the device of a volume down. ZFS does that when nobody has it open, and says nothing when it does not.
 func (p *Pool) shut(ctx context.Context, e entry) error {
-	_, there, err := blockNumber(p.devicePath(e.Name))
+	_, there, err := inuse.Number(p.devicePath(e.Name))
 	if err != nil || !there && !e.Open {
 		return err
 	}
@@ -160,10 +132,10 @@ func (p *Pool) shut(ctx context.Context, e entry) error {
 		if err := p.settle(ctx); err != nil {
 			return err
 		}
-		if _, there, err := blockNumber(p.devicePath(e.Name)); err != nil || !there {
+		if _, there, err := inuse.Number(p.devicePath(e.Name)); err != nil || !there {
 			return err
 		}
-		if err := pause(ctx); err != nil {
+		if err := pool.Pause(ctx, lookPause); err != nil {
 			return err
 		}
 		// Someone had it open at that moment, udev most likely. ZFS looks again only at a change.
@@ -210,7 +182,7 @@ func (p *Pool) Holders(ctx context.Context, id pool.ID) ([]pool.Holder, error) {
 
 // holders looks who uses the device of a volume.
 func (p *Pool) holders(ctx context.Context, e entry) ([]pool.Holder, error) {
-	rdev, ok, err := blockNumber(p.devicePath(e.Name))
+	rdev, ok, err := inuse.Number(p.devicePath(e.Name))
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -223,19 +195,11 @@ func (p *Pool) holders(ctx context.Context, e entry) ([]pool.Holder, error) {
 
 // unused refuses when anyone uses the device of a volume.
 func (p *Pool) unused(ctx context.Context, e entry) error {
-	for try := 1; ; try++ {
-		holders, err := p.holders(ctx, e)
-		if err != nil || len(holders) == 0 {
-			return err
-		}
-		lasting := slices.ContainsFunc(holders, func(h pool.Holder) bool { return h.Kind != pool.Opened })
-		if lasting || try == passingTries {
-			return &pool.InUseError{ID: e.id, Holders: holders}
-		}
-		if err := pause(ctx); err != nil {
-			return err
-		}
+	holders, err := pool.Lasting(ctx, func(ctx context.Context) ([]pool.Holder, error) { return p.holders(ctx, e) })
+	if err == nil && len(holders) > 0 {
+		err = &pool.InUseError{ID: e.id, Holders: holders}
 	}
+	return err
 }
 
 // stillUsed is the error when the kernel refused although nobody was seen.

@@ -4,36 +4,23 @@
 package zfs
 
 import (
-	"errors"
-	"strings"
-
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/command"
 )
 
-// said tells whether a program failed and said one of some texts.
-func said(err error, texts ...string) bool {
-	failed, ok := errors.AsType[*command.Error](err)
-	if !ok || failed.Kind != command.Exited {
-		return false
-	}
-	for _, text := range texts {
-		if strings.Contains(failed.Stderr, text) {
-			return true
-		}
-	}
-	return false
+func absent(err error) bool {
+	return command.Said(err, "does not exist", "could not find any snapshots")
 }
-
-func absent(err error) bool { return said(err, "does not exist", "could not find any snapshots") }
 
 func noRoom(err error) bool {
-	return said(err, "out of space", "greater than available space", "No space left", "quota exceeded")
+	return command.Said(err, "out of space", "greater than available space", "No space left", "quota exceeded")
 }
 
-func inUse(err error) bool { return said(err, "is busy", "in use") }
+func inUse(err error) bool { return command.Said(err, "is busy", "in use") }
 
-func tooLarge(err error) bool { return said(err, "too large", "Value too large", "out of range") }
+func tooLarge(err error) bool {
+	return command.Said(err, "too large", "Value too large", "out of range")
+}
 
 // faulty returns the error for a pool that cannot be worked with.
 func (p *Pool) faulty(r pool.Reason, detail string, err error) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/turn"
+	"github.com/holdfast-storage/holdfast/internal/command"
 )
 
 // DefaultBlock is the block size of volumes when nothing else is said, in bytes.
@@ -134,7 +135,7 @@ func (p *Pool) Check(ctx context.Context) error {
 	}
 	probe := p.c.Dataset + "@holdfast:check"
 	for _, args := range [][]string{{"snapshot", probe}, {"destroy", probe}} {
-		if err := p.c.Host.change(ctx, p.c.Dataset, args...); err != nil && !said(err, "already exists") {
+		if err := p.c.Host.change(ctx, p.c.Dataset, args...); err != nil && !command.Said(err, "already exists") {
 			return p.faulty(pool.Unreadable, "", err)
 		}
 	}

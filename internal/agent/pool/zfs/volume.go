@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/turn"
+	"github.com/holdfast-storage/holdfast/internal/command"
 )
 
 // entry is a volume as it was found.
@@ -35,21 +37,7 @@ func find(r Report, id pool.ID) (entry, bool) {
 
 // glance does what all methods for volumes begin with that change nothing. The caller calls end when there was no error.
 func (p *Pool) glance(ctx context.Context, ids ...pool.ID) (r Report, end func(), err error) {
-	keys := make([]string, len(ids))
-	for i, id := range ids {
-		if err := id.Validate(); err != nil {
-			return Report{}, nil, err
-		}
-		keys[i] = id.Name()
-	}
-	if end, err = p.turns.Take(ctx, keys...); err != nil {
-		return Report{}, nil, err
-	}
-	if r, err = p.look(ctx); err != nil {
-		end()
-		return Report{}, nil, err
-	}
-	return r, end, nil
+	return turn.Glance(ctx, &p.turns, p.look, ids...)
 }
 
 // begin is glance for methods that change something: it completes roll-backs that were broken off.
@@ -170,7 +158,7 @@ func (p *Pool) refused(ctx context.Context, what string, size int64, err error) 
 		return p.noSpace(ctx, size)
 	case tooLarge(err):
 		return fmt.Errorf("%s of pool %s: %w: %w", what, p.c.Name, &pool.SizeError{Asked: size}, err)
-	case said(err, "dataset already exists"):
+	case command.Said(err, "dataset already exists"):
 		return fmt.Errorf("%s of pool %s: a dataset of that name is there and is not ours: rename it, or destroy it: %w", what, p.c.Name, err)
 	}
 	return fmt.Errorf("%s of pool %s: %w", what, p.c.Name, err)
