@@ -34,8 +34,18 @@ func (h Host) program(ctx context.Context, p program) Check {
 		return c
 	}
 	c.Version = versionIn(string(res.Stdout)+"\n"+string(res.Stderr), p.pattern)
-	if p.least != "" && c.Version != "" && older(c.Version, p.least) {
-		c.State, c.Fix = TooOld, fmt.Sprintf("install version %s or later of the package %s", p.least, p.pkg)
+	return c.atLeast(p.least, fmt.Sprintf("install it from the package %s", p.pkg))
+}
+
+// atLeast returns the check of something that is there, when a version is needed of it. One that is not known is not taken for one that will do.
+func (c Check) atLeast(version, fix string) Check {
+	switch {
+	case version == "" || c.State != Present:
+	case c.Version == "":
+		c.State, c.Detail = Unknown, cmp.Or(c.Detail, "there")+", and its version cannot be told"
+		c.Fix = fmt.Sprintf("version %s or later is needed: %s", version, fix)
+	case older(c.Version, version):
+		c.State, c.Fix = TooOld, fmt.Sprintf("version %s or later is needed: %s", version, fix)
 	}
 	return c
 }
@@ -69,7 +79,7 @@ func older(version, least string) bool {
 }
 
 // module looks for a kernel module that is loaded, built in, or can be loaded.
-func (h Host) module(m module, kernel string) Check {
+func (h Host) module(ctx context.Context, m module, kernel string) Check {
 	c := Check{Kind: Module, Name: m.name, State: Present}
 	dir := "lib/modules/" + kernel
 	switch loaded := h.exists("sys/module/" + m.name); {
@@ -79,15 +89,24 @@ func (h Host) module(m module, kernel string) Check {
 		c.Detail = "built in"
 	case h.lists(dir+"/modules.dep", m.name):
 		c.Detail = "can be loaded"
+		if m.least != "" {
+			c.Version = h.moduleVersion(ctx, m.name)
+		}
 	case kernel == "" || !h.exists(dir):
 		c.State, c.Detail, c.Fix = Unknown, "not loaded, and the modules of this kernel are not at /"+dir, "load it: modprobe "+m.name
 	default:
 		c.State, c.Fix = Absent, m.fix
 	}
-	if m.least != "" && c.Version != "" && older(c.Version, m.least) {
-		c.State, c.Fix = TooOld, fmt.Sprintf("version %s or later is needed: %s", m.least, m.fix)
+	return c.atLeast(m.least, m.fix)
+}
+
+// moduleVersion returns the version of a module that is not loaded, or "".
+func (h Host) moduleVersion(ctx context.Context, name string) string {
+	res, err := h.Runner.Run(ctx, command.Command{Program: "modinfo", Args: []string{"-F", "version", name}, Limit: versionLimit})
+	if err != nil {
+		return ""
 	}
-	return c
+	return strings.TrimSpace(string(res.Stdout))
 }
 
 // lists reports whether a list of module files has one. Dashes and underscores are the same in their names.

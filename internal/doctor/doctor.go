@@ -89,7 +89,10 @@ func Examine(ctx context.Context, h Host) (Report, error) {
 		}
 	}
 	for _, m := range modules() {
-		r.Checks = append(r.Checks, h.module(m, r.Kernel))
+		r.Checks = append(r.Checks, h.module(ctx, m, r.Kernel))
+	}
+	if err := ctx.Err(); err != nil {
+		return Report{}, err
 	}
 	for _, d := range devices() {
 		r.Checks = append(r.Checks, h.device(d))

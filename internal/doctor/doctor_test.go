@@ -91,6 +91,22 @@ func storageHost() host {
 	}
 }
 
+// unload makes DRBD's module one that is not loaded, and of which modinfo says something.
+func (h host) unload(modinfo string) {
+	delete(h.files, "sys/module/drbd/version")
+	h.files["lib/modules/6.1.0-49-amd64/modules.dep"] += "updates/dkms/drbd.ko.xz:\n"
+	h.programs["modinfo"] = modinfo
+}
+
+func TestModuleThatCanBeLoadedWillDoByItsVersion(t *testing.T) {
+	h := storageHost()
+	h.unload("9.2.18\n")
+	r := h.examine(t)
+	if c := check(t, r, doctor.Module, "drbd"); c.State != doctor.Present || c.Version != "9.2.18" || c.Detail != "can be loaded" || !slices.Contains(able(r), "DRBD") {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestWhatIsThereSaysWhatTheHostCanDo(t *testing.T) {
 	r := storageHost().examine(t)
 	if got := able(r); !slices.Equal(got, []string{"FILE", "LVM", "LVM_THIN", "LUKS", "DRBD", "ext4"}) {
@@ -122,9 +138,12 @@ func TestWhatIsMissingIsNamedWithWhatToDo(t *testing.T) {
 		lacks   string
 	}{
 		{"a program", func(h host) { delete(h.programs, "cryptsetup") }, "LUKS", "program cryptsetup: absent; install the package cryptsetup-bin"},
-		{"a program that is old", func(h host) { h.programs["drbdadm"] = "DRBDADM_VERSION=8.9.10\n" }, "DRBD", "program drbdadm: too old; install version 9 or later"},
+		{"a program that is old", func(h host) { h.programs["drbdadm"] = "DRBDADM_VERSION=8.9.10\n" }, "DRBD", "program drbdadm: too old; version 9 or later is needed"},
 		{"a program that hangs", func(h host) { h.programs["lvm"] = "hangs" }, "LVM", "program lvm: unknown; run it by hand: lvm version"},
 		{"a module that is old", func(h host) { h.files["sys/module/drbd/version"] = "8.4.11\n" }, "DRBD", "module drbd: too old; version 9 or later is needed"},
+		{"the version of a program", func(h host) { h.programs["lvm"] = "LVM" }, "LVM", "program lvm: unknown; version 2.03 or later is needed"},
+		{"a module that is old and not loaded", func(h host) { h.unload("8.4.11\n") }, "DRBD", "module drbd: too old; version 9 or later is needed"},
+		{"the version of a module that is not loaded", func(h host) { h.unload("!") }, "DRBD", "module drbd: unknown; version 9 or later is needed"},
 		{"a module", func(h host) { delete(h.files, "sys/module/drbd/version") }, "DRBD", "module drbd: absent; install the package drbd-dkms"},
 		{"modules of this kernel", func(h host) { h.files[kernel] = "6.9.9\n" }, "LUKS", "module dm_crypt: unknown; load it: modprobe dm_crypt"},
 		{"a device", func(h host) { delete(h.files, "dev/loop-control") }, "FILE", "device /dev/loop-control: absent; load the module: modprobe loop"},
