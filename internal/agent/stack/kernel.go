@@ -16,7 +16,6 @@ const (
 	xfsIocFSGeometry  = 0x80705864 // Of the first version, which all kernels have.
 	xfsIocFSGrowData  = 0x4010586E
 	btrfsIocResize    = 0x50009403
-	blkZeroOutRequest = 0x127F
 	btrfsNameLen      = 4088
 	btrfsGrowToDevice = "max"
 )
@@ -51,5 +50,5 @@ func ioctl(f *os.File, request uintptr, arg unsafe.Pointer) error {
 }
 
 func blkZeroOut(f *os.File, span [2]uint64) error {
-	return ioctl(f, blkZeroOutRequest, unsafe.Pointer(&span)) //nolint:gosec // The kernel reads it.
+	return ioctl(f, unix.BLKZEROOUT, unsafe.Pointer(&span)) //nolint:gosec // The kernel reads it.
 }
