@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/freeze"
 )
 
-// stretched knows to which sizes filesystems were grown by this process, by the keys of their volumes. To grow one again changes nothing. The zero value is ready for use.
+// stretched knows to which sizes filesystems that are mounted were grown by this process, by the keys of their volumes: one that is mounted later may be another one, of
+// another content of the volume. To grow one again changes nothing. The zero value is ready for use.
 type stretched struct {
 	mu    sync.Mutex
 	sizes map[string]int64
@@ -39,11 +40,21 @@ func (s *stretched) note(key string, size int64) {
 	s.sizes[key] = size
 }
 
+func (s *stretched) forget(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sizes, key)
+}
+
+// mounted tells whether a filesystem is mounted from the volume.
+func (f found) mounted() bool {
+	return slices.ContainsFunc(f.holders, func(h pool.Holder) bool { return h.Kind == pool.Mounted })
+}
+
 // stretch plans to grow the filesystem that is mounted from the volume to the size of the volume.
 func (p planner) stretch() {
 	v, key := p.have.volume, volumeKey(p.want.Pool, p.id)
-	mounted := slices.ContainsFunc(p.have.holders, func(h pool.Holder) bool { return h.Kind == pool.Mounted })
-	if !p.want.Stretch || !mounted || v.Device.Size < v.Size || p.s.stretched.to(key) == v.Size {
+	if !p.want.Stretch || !p.have.mounted() || v.Device.Size < v.Size || p.s.stretched.to(key) == v.Size {
 		return
 	}
 	step := p.step("grow the filesystem on", "", func(ctx context.Context, id pool.ID) error {

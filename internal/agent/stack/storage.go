@@ -60,6 +60,9 @@ func (s *storage) Observe(ctx context.Context, w Want) (have, error) {
 		if err != nil {
 			return have{}, fmt.Errorf("look at volume %d of %s in pool %s: %w", v.Number, w.Resource, v.Pool, err)
 		}
+		if !state.mounted() {
+			s.stretched.forget(volumeKey(v.Pool, w.id(v)))
+		}
 		h.volumes = append(h.volumes, state)
 	}
 	var err error
