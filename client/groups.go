@@ -88,6 +88,11 @@ func (c *Client) QueryAllSizeInfo(ctx context.Context, ask QueryAllSizeInfoReque
 	return post[QueryAllSizeInfoResponse](ctx, c, "/v1/queries/resource-groups/query-all-size-info", ask)
 }
 
+// MaxVolumeSizes tells, for each name of a pool, how large a volume of the group can be that lies in pools of that name.
+func (c *Client) MaxVolumeSizes(ctx context.Context, group string) (MaxVolumeSizes, error) {
+	return get[MaxVolumeSizes](ctx, c, path("resource-groups", group, "query-max-volume-size"), nil)
+}
+
 // MaxVolumeSizesFor tells the same for a filter alone, without a group.
 func (c *Client) MaxVolumeSizesFor(ctx context.Context, filter AutoSelectFilter) (MaxVolumeSizes, error) {
 	encoded, err := wire.Encode(filter)
@@ -95,9 +100,4 @@ func (c *Client) MaxVolumeSizesFor(ctx context.Context, filter AutoSelectFilter)
 		return MaxVolumeSizes{}, fmt.Errorf("encode request: %w", err)
 	}
 	return exchange[MaxVolumeSizes](ctx, c, request{method: http.MethodOptions, path: path("query-max-volume-size"), body: encoded})
-}
-
-// MaxVolumeSizes tells, for each name of a pool, how large a volume of the group can be that lies in pools of that name.
-func (c *Client) MaxVolumeSizes(ctx context.Context, group string) (MaxVolumeSizes, error) {
-	return get[MaxVolumeSizes](ctx, c, path("resource-groups", group, "query-max-volume-size"), nil)
 }

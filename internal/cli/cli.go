@@ -38,7 +38,7 @@ type Env struct {
 	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer
-	// Getenv reads LS_CONTROLLERS, NO_COLOR and the locale. Nil: the environment is empty.
+	// Getenv reads the environment: LS_CONTROLLERS and LS_CLIENT_ variables, tokens, the locale and so on. Nil: it is empty.
 	Getenv func(string) string
 	// Terminal says that Stdout is a terminal: colours and drawn tables are for terminals alone.
 	Terminal bool

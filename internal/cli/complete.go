@@ -77,34 +77,34 @@ func starting(names []string, word string) []string {
 	return out
 }
 
-// placeholder is a word of a line of usage.
-type placeholder struct {
+// operand is an argument that a line of usage names.
+type operand struct {
 	name string
 	many bool
 }
 
-// placeholders reads the arguments from a line of usage: create [NODE...] RESOURCE.
-func placeholders(use string) []placeholder {
-	var out []placeholder
+// operands reads those of a line of usage: create [NODE...] RESOURCE.
+func operands(use string) []operand {
+	var out []operand
 	for _, word := range strings.Fields(use)[1:] {
 		name, many := strings.CutSuffix(strings.Trim(word, "[]"), "...")
-		out = append(out, placeholder{name, many})
+		out = append(out, operand{name, many})
 	}
 	return out
 }
 
 func (a *app) completeArgument(ctx context.Context, cmd *cobra.Command, args []string, toComplete string) []string {
 	var out []string
-	for i, p := range placeholders(cmd.Use) {
-		if i < len(args) && !p.many {
+	for i, o := range operands(cmd.Use) {
+		if i < len(args) && !o.many {
 			continue
 		}
-		for _, name := range starting(a.namesFor(ctx, cmd, p.name, args), toComplete) {
-			if !slices.Contains(args, name) || !p.many {
+		for _, name := range starting(a.namesFor(ctx, cmd, o.name, args), toComplete) {
+			if !slices.Contains(args, name) || !o.many {
 				out = append(out, name)
 			}
 		}
-		if !p.many {
+		if !o.many {
 			break
 		}
 	}
@@ -112,29 +112,26 @@ func (a *app) completeArgument(ctx context.Context, cmd *cobra.Command, args []s
 	return slices.Compact(out)
 }
 
-// namesFor returns what a placeholder of a command can be.
-func (a *app) namesFor(ctx context.Context, cmd *cobra.Command, placeholder string, args []string) []string {
+// namesFor returns what an operand of a command can be.
+func (a *app) namesFor(ctx context.Context, cmd *cobra.Command, operand string, args []string) []string {
 	group := cmd.Parent().Name()
-	if placeholder == "NAME" {
+	if operand == "NAME" {
 		if cmd.Name() == "create" || cmd.Name() == "spawn-resources" {
 			return nil
 		}
-		placeholder = map[string]string{
+		operand = map[string]string{
 			"node": "NODE", "resource-definition": "RESOURCE", "resource-group": "GROUP", "storage-pool": "STORAGE_POOL",
 			"storage-pool-definition": "STORAGE_POOL", "key-value-store": "STORE",
 		}[group]
-		if !cmd.Parent().HasParent() {
-			placeholder = map[string]string{"explain": "GROUP"}[cmd.Name()]
-		}
 	}
-	switch placeholder {
+	switch operand {
 	case "NODE", "NODE_A", "NODE_B":
 		return a.ask(ctx, nodeNames)
 	case "RESOURCE":
 		return a.ask(ctx, definitionNames)
 	case "GROUP":
 		return a.ask(ctx, groupNames)
-	case "STORAGE_POOL", "POOL":
+	case "STORAGE_POOL":
 		return a.ask(ctx, poolNames)
 	case "STORE":
 		return a.ask(ctx, storeNames)
@@ -143,7 +140,7 @@ func (a *app) namesFor(ctx context.Context, cmd *cobra.Command, placeholder stri
 	case "VOLUME_NR":
 		return []string{"0"}
 	case "LEVEL":
-		return []string{"ERROR", "WARN", "INFO", "DEBUG", "TRACE"}
+		return logLevels()
 	case "PROVIDER":
 		return []string{"lvm", "lvmthin", "zfs", "zfsthin"}
 	case "KEY":
@@ -236,7 +233,7 @@ func (a *app) completeFlag(ctx context.Context, cmd *cobra.Command, f *pflag.Fla
 	case "providers":
 		return []string{"lvm", "lvm_thin", "zfs", "zfs_thin", "file", "file_thin"}, false
 	case "states":
-		return []string{"running", "done", "failed", "cancelled"}, false
+		return []string{"waiting", "running", "done", "failed", "cancelled"}, false
 	case "output":
 		return []string{"text", "wide", "name", "json", "yaml"}, false
 	case "diskless-on-remaining":

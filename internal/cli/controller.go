@@ -61,8 +61,13 @@ func (a *app) controllerWhich() *cobra.Command {
 	}
 }
 
+// logLevels are the levels of logging, the least of it first.
+func logLevels() []string {
+	return []string{string(wire.LogError), string(wire.LogWarn), string(wire.LogInfo), string(wire.LogDebug), string(wire.LogTrace)}
+}
+
 func (a *app) setLogLevel() *cobra.Command {
-	level := choice{among: []string{string(wire.LogError), string(wire.LogWarn), string(wire.LogInfo), string(wire.LogDebug), string(wire.LogTrace)}}
+	level := choice{among: logLevels()}
 	var library, everywhere bool
 	cmd := &cobra.Command{
 		Use: "set-log-level LEVEL", Aliases: []string{"setloglevel"}, Short: "Change how much the controller logs, until it is started again",
@@ -85,7 +90,7 @@ func (a *app) setLogLevel() *cobra.Command {
 }
 
 func (a *app) nodeSetLogLevel() *cobra.Command {
-	level := choice{among: []string{string(wire.LogError), string(wire.LogWarn), string(wire.LogInfo), string(wire.LogDebug), string(wire.LogTrace)}}
+	level := choice{among: logLevels()}
 	var library bool
 	cmd := &cobra.Command{
 		Use: "set-log-level NODE LEVEL", Aliases: []string{"setloglevel"}, Short: "Change how much the agent of a node logs, until it is started again",

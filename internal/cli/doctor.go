@@ -44,7 +44,7 @@ func (a *app) examine() *cobra.Command {
 			return cmp.Or(s.diagnosis(report), missing)
 		},
 	}
-	pastable(cmd)
+	tabular(cmd)
 	need.addTo(cmd.Flags(), "need", "", "exit with 1 unless the host can do these, such as LVM_THIN, DRBD or ext4")
 	return cmd
 }

@@ -16,10 +16,10 @@ import (
 func (a *app) explain() *cobra.Command {
 	var where placement
 	cmd := &cobra.Command{
-		Use: "explain NAME [SIZE...]", Short: "Show where the next spawn from a resource group would go, and why not elsewhere",
+		Use: "explain GROUP [SIZE...]", Short: "Show where the next spawn from a resource group would go, and why not elsewhere",
 		Long: "Show where the next spawn of volumes of these sizes from a resource group would put its replicas, and of every storage\n" +
 			"pool whether it could take one, or why not. Nothing is changed.",
-		Args: between(1, -1, "NAME"),
+		Args: between(1, -1, "GROUP"),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
 			filter, err := where.filter()
 			if err != nil {

@@ -6,7 +6,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/local"
+	"github.com/holdfast-storage/holdfast/internal/wire"
 )
 
 // Exit codes of hold run for what the command itself cannot say, as shells have them.
@@ -53,7 +53,7 @@ func (a *app) holdList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var shown []local.Pool
+			shown := []local.Pool{}
 			for _, p := range pools {
 				if len(args) == 0 || strings.EqualFold(p.Name, args[0]) {
 					shown = append(shown, p)
@@ -63,7 +63,7 @@ func (a *app) holdList() *cobra.Command {
 				return exitError{ExitNotFound, fmt.Errorf("storage pool %s is no pool on a mount of this host", args[0])}
 			}
 			if form != text {
-				body, err := json.Marshal(shown)
+				body, err := wire.Encode(shown)
 				if err != nil {
 					return err
 				}

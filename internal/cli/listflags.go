@@ -16,11 +16,17 @@ import (
 	"github.com/holdfast-storage/holdfast/client"
 )
 
-// pastable declares the flags that all commands have that print a list or an object.
-func pastable(cmd *cobra.Command) {
+// tabular declares the flags that all commands have that print a table.
+func tabular(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolP("pastable", "p", false, "plain output, for mails and tickets")
 	(&list{}).addTo(f, "groupby", "g", "sort the rows by these columns")
+}
+
+// pastable declares the flags that all commands have that print a list or an object of the controller.
+func pastable(cmd *cobra.Command) {
+	tabular(cmd)
+	f := cmd.Flags()
 	f.String("from-file", "", "show the answer that is in this file, as -m has printed it, and ask no controller")
 	declareWatch(f)
 }
@@ -61,9 +67,9 @@ type curl struct {
 // RoundTrip prints r.
 func (c *curl) RoundTrip(r *http.Request) (*http.Response, error) {
 	words := []string{"curl", "-X", r.Method}
-	for option, value := range map[string]string{"--cacert": c.secure.caFile, "--cert": c.secure.certFile, "--key": c.secure.keyFile} {
-		if value != "" {
-			words = append(words, option, quoted(value))
+	for _, file := range [][2]string{{"--cacert", c.secure.caFile}, {"--cert", c.secure.certFile}, {"--key", c.secure.keyFile}} {
+		if file[1] != "" {
+			words = append(words, file[0], quoted(file[1]))
 		}
 	}
 	if r.Body != nil && r.ContentLength > 0 {

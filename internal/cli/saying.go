@@ -22,6 +22,22 @@ type saying struct{ what, why, do string }
 
 func (s saying) Error() string { return strings.TrimSuffix(s.what+": "+s.why, ": ") }
 
+// lines returns what is to be printed about an error.
+func (s saying) lines() string {
+	if s.what == "" {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("error: " + oneLine(s.what) + "\n")
+	if s.why != "" {
+		b.WriteString("  why: " + oneLine(s.why) + "\n")
+	}
+	if s.do != "" {
+		b.WriteString("  do:  " + oneLine(s.do) + "\n")
+	}
+	return b.String()
+}
+
 // oneLine joins the lines of a text, with nothing in it that moves a cursor.
 func oneLine(text string) string {
 	var parts []string

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -72,7 +71,7 @@ func (a *app) snapshotList() *cobra.Command {
 			}
 			t := newTable("ResourceName", "SnapshotName", "NodeNames", "Volumes", "CreatedOn", "State").named("ResourceName", "SnapshotName")
 			for _, sn := range all {
-				t.row(sn.ResourceName, sn.Name, strings.Join(sn.Nodes, ", "), snapshotVolumes(sn), snapshotTime(sn, s.app.env.Location), snapshotState(sn))
+				t.row(sn.ResourceName, sn.Name, strings.Join(sn.Nodes, ", "), snapshotVolumes(sn), a.snapshotTime(sn), snapshotState(sn))
 			}
 			return s.list(t)
 		}),
@@ -93,7 +92,7 @@ func snapshotVolumes(sn client.Snapshot) string {
 }
 
 // snapshotTime is when the last part of a snapshot was taken.
-func snapshotTime(sn client.Snapshot, location *time.Location) string {
+func (a *app) snapshotTime(sn client.Snapshot) string {
 	var last int64
 	for _, part := range sn.Snapshots {
 		if part.CreateTimestamp != nil {
@@ -103,7 +102,7 @@ func snapshotTime(sn client.Snapshot, location *time.Location) string {
 	if last == 0 {
 		return ""
 	}
-	return time.UnixMilli(last).In(location).Format(time.DateTime)
+	return a.when(&last)
 }
 
 func snapshotState(sn client.Snapshot) cell {
@@ -173,14 +172,13 @@ type restoring struct{ resource, snapshot, to string }
 func (r *restoring) addTo(cmd *cobra.Command) {
 	for _, f := range []struct {
 		value       *string
-		name, short string
-		usage       string
+		name, usage string
 	}{
-		{&r.resource, "from-resource", "", "resource that the snapshot is of"},
-		{&r.snapshot, "from-snapshot", "", "snapshot to restore"},
-		{&r.to, "to-resource", "", "resource definition to restore to"},
+		{&r.resource, "from-resource", "resource that the snapshot is of"},
+		{&r.snapshot, "from-snapshot", "snapshot to restore"},
+		{&r.to, "to-resource", "resource definition to restore to"},
 	} {
-		cmd.Flags().StringVarP(f.value, f.name, f.short, "", f.usage)
+		cmd.Flags().StringVar(f.value, f.name, "", f.usage)
 		_ = cmd.MarkFlagRequired(f.name) // It was declared in the line before.
 	}
 }

@@ -23,7 +23,7 @@ func (a *app) spawn() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "spawn-resources GROUP NAME [SIZE...]", Aliases: []string{"spawn"}, Short: "Make a resource from a resource group",
 		Long: "Make a resource with the settings of a group: its definition, a volume of each size, and its replicas; all of it or nothing.\n" +
-			"A size is a whole number with a unit (" + units + ") or without one for GiB.",
+			sizeHelp,
 		Example: "  holdfast resource-group spawn-resources ssd vm-100-disk-1 10GiB",
 		Args:    between(2, -1, "GROUP", "NAME"),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -87,20 +86,4 @@ func (a *app) watch(cmd *cobra.Command, args []string, do action, every time.Dur
 			return nil
 		}
 	}
-}
-
-// lines returns what is to be printed about an error.
-func (s saying) lines() string {
-	if s.what == "" {
-		return ""
-	}
-	var b strings.Builder
-	b.WriteString("error: " + oneLine(s.what) + "\n")
-	if s.why != "" {
-		b.WriteString("  why: " + oneLine(s.why) + "\n")
-	}
-	if s.do != "" {
-		b.WriteString("  do:  " + oneLine(s.do) + "\n")
-	}
-	return b.String()
 }
