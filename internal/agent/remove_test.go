@@ -26,6 +26,7 @@ func TestUnknownVolumesAreRemovedOnlyWhenTheyAreNamed(t *testing.T) {
 		}
 		b.Use("used", "qemu")
 		s := b.serve(resource("r1", "pool1", 1))
+		b.awaitReady("r1", 1)
 		b.await("the unknown ones", func(n fakecontroller.Node) bool { return len(n.Pools["pool1"].GetUnknownVolumes()) == 3 })
 		for id, c := range map[string]struct {
 			volumes []string
