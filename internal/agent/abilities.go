@@ -28,6 +28,10 @@ type Jobs interface {
 	// Watch calls changed with each job, and then with each one that changes, until ctx ends.
 	// One that was forgotten says so. Changed returns at once.
 	Watch(ctx context.Context, changed func(*agentpb.JobStatus))
+
+	// Clones returns the volumes that jobs have made for themselves to read. They stay NEW, and go
+	// with their jobs.
+	Clones() []pool.ID
 }
 
 // Holds keeps the mounts that pools of this host lie on. All methods may be called at once.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -66,7 +67,11 @@ type able struct {
 	jobs  chan *agentpb.JobStatus
 	holds chan []*agentpb.HeldPool
 	fail  error
+
+	clones []pool.ID
 }
+
+func (a *able) Clones() []pool.ID { return a.clones }
 
 func (a *able) Start(_ context.Context, j *agentpb.Job) (*agentpb.JobStatus, error) {
 	return &agentpb.JobStatus{Job: j, State: agentpb.JobStatus_RUNNING}, a.fail
@@ -123,15 +128,43 @@ func (k keeping) CreateBackend(context.Context, *agentpb.CreateBackend) error { 
 
 // startAble runs an agent with all abilities.
 func (b *bench) startAble() *able {
-	a := &able{jobs: make(chan *agentpb.JobStatus), holds: make(chan []*agentpb.HeldPool)}
+	a := &able{}
+	b.startWith(a, b.host)
+	return a
+}
+
+func (b *bench) startWith(a *able, h agent.Host) {
+	a.jobs, a.holds = make(chan *agentpb.JobStatus), make(chan []*agentpb.HeldPool)
 	k := keeping{a}
 	c := agent.Config{
-		Node: node, Dial: func(a string) (agent.Conn, error) { return b.ctrl.Dial(a) }, Host: b.host,
+		Node: node, Dial: func(a string) (agent.Conn, error) { return b.ctrl.Dial(a) }, Host: h,
 		Uname: node, Providers: providers(), Layers: layers(), Log: b.Log,
 		Jobs: a, Holds: k, Devices: k, SetLogLevel: func(string) error { return a.fail },
 	}
 	b.run(func(ctx context.Context) error { return agent.Run(ctx, c) })
-	return a
+}
+
+// unfinished is a host whose volumes are all NEW.
+type unfinished struct{ agent.Host }
+
+func (h unfinished) Measure(ctx context.Context, p agent.Pool) (agent.Space, error) {
+	space, err := h.Host.Measure(ctx, p)
+	for i := range space.Volumes {
+		space.Volumes[i].New = true
+	}
+	return space, err
+}
+
+func TestACloneThatAJobReadsIsNotUnknown(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.PutVolume("pool1", "of-a-job", 0, mib)
+		b.PutVolume("pool1", "of-nobody", 0, mib)
+		b.startWith(&able{clones: []pool.ID{{Resource: "of-a-job"}}}, unfinished{b.host})
+		b.send(b.accept(), full("1", resource("r1", "pool1", 1)))
+		b.await("what nobody has", func(n fakecontroller.Node) bool {
+			return slices.Equal(n.Pools["pool1"].GetUnknownVolumes(), []string{"of-nobody_00000"})
+		})
+	})
 }
 
 func TestAsksAreAnsweredByTheAbilities(t *testing.T) {

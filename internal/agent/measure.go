@@ -15,12 +15,13 @@ import (
 // measure looks at one pool once, puts its status into the outbox, and says when to look
 // again.
 func (a *agent) measure(ctx context.Context, k model.PoolKey) next {
+	clones := a.clones()
 	a.mu.Lock()
 	assigned := a.set.pools[k]
 	if assigned == nil {
 		assigned = a.set.strays[k]
 	}
-	before, identity := a.contentOf(k), a.set.identities[k]
+	before, identity := a.contentOf(k, clones...), a.set.identities[k]
 	a.mu.Unlock()
 	if assigned == nil {
 		return next{}
@@ -29,6 +30,7 @@ func (a *agent) measure(ctx context.Context, k model.PoolKey) next {
 	if ctx.Err() != nil {
 		return next{}
 	}
+	clones = a.clones()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.set.pools[k] == nil && a.set.strays[k] == nil {
@@ -43,7 +45,7 @@ func (a *agent) measure(ctx context.Context, k model.PoolKey) next {
 	if looked && space != nil {
 		// A volume that was assigned before or after the look is not unknown: it may have been
 		// made, or destroyed and forgotten, meanwhile.
-		after := a.contentOf(k)
+		after := a.contentOf(k, clones...)
 		s.UnknownVolumes = unknown(space, before, after)
 		s.AssignedAllocated = new(assignedAllocated(space, before.volumes, after.volumes))
 	}
@@ -152,9 +154,20 @@ type content struct {
 	loans     map[pool.ID]struct{} // that any pool may make for a time, to copy from
 }
 
-// contentOf returns what is assigned to a pool. The caller holds a.mu.
-func (a *agent) contentOf(k model.PoolKey) content {
+// clones returns what jobs have made for themselves, in whatever pools.
+func (a *agent) clones() []pool.ID {
+	if a.cfg.Jobs == nil {
+		return nil
+	}
+	return a.cfg.Jobs.Clones()
+}
+
+// contentOf returns what is assigned to a pool, and the clones of jobs. The caller holds a.mu.
+func (a *agent) contentOf(k model.PoolKey, clones ...pool.ID) content {
 	c := content{volumes: map[pool.ID]int64{}, snapshots: map[pool.SnapshotID]struct{}{}, loans: map[pool.ID]struct{}{}}
+	for _, id := range clones {
+		c.loans[id.Fold()] = struct{}{}
+	}
 	for _, r := range a.set.resources {
 		for _, v := range r.GetVolumes() {
 			id := pool.ID{Resource: r.GetName(), Volume: int(v.GetNumber())}.Fold()

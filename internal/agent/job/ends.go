@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 )
@@ -22,22 +21,26 @@ func absent(err error) bool {
 
 // target returns the device of the volume that is to be written. It is not in use.
 func (r *run) target(ctx context.Context) (string, error) {
-	id := idOf(r.want.GetTo())
-	name, d, err := r.c.Host.Pool(ctx, id)
+	_, d, v, err := r.find(ctx, idOf(r.want.GetTo()))
 	if err != nil {
 		return "", err
+	}
+	if err := unused(ctx, d, v.ID); err != nil {
+		return "", err
+	}
+	return open(ctx, d, v)
+}
+
+// find looks for a volume and holds its pool.
+func (r *run) find(ctx context.Context, id pool.ID) (name string, d pool.Driver, v pool.Volume, err error) {
+	if name, d, err = r.c.Host.Pool(ctx, id); err != nil {
+		return name, d, v, err
 	}
 	if err := r.hold(ctx, name); err != nil {
-		return "", err
+		return name, d, v, err
 	}
-	v, err := finished(ctx, d, name, id)
-	if err != nil {
-		return "", err
-	}
-	if err := unused(ctx, d, id); err != nil {
-		return "", err
-	}
-	return r.open(ctx, d, v)
+	v, err = finished(ctx, d, name, id)
+	return name, d, v, err
 }
 
 // finished returns a volume that others know.
@@ -66,7 +69,7 @@ func unused(ctx context.Context, d pool.Driver, id pool.ID) error {
 }
 
 // open returns the device of a volume. One that is deployed has it already.
-func (r *run) open(ctx context.Context, d pool.Driver, v pool.Volume) (string, error) {
+func open(ctx context.Context, d pool.Driver, v pool.Volume) (string, error) {
 	if v.Device.Path == "" {
 		return "", fmt.Errorf("volume %s has no device on this host: activate it first", v.ID)
 	}
@@ -77,7 +80,6 @@ func (r *run) open(ctx context.Context, d pool.Driver, v pool.Volume) (string, e
 // source returns the device that is to be read: of the volume when nobody uses it, else of a clone.
 func (r *run) source(ctx context.Context) (string, error) {
 	from := r.want.GetFrom()
-	id := idOf(from)
 	if from.GetSnapshot() != "" {
 		name, d, err := r.c.Host.Keeper(ctx, snapshotOf(from))
 		if err != nil {
@@ -85,25 +87,18 @@ func (r *run) source(ctx context.Context) (string, error) {
 		}
 		return r.cloned(ctx, name, d, snapshotOf(from))
 	}
-	name, d, err := r.c.Host.Pool(ctx, id)
+	name, d, v, err := r.find(ctx, idOf(from))
 	if err != nil {
 		return "", err
 	}
-	if err := r.hold(ctx, name); err != nil {
-		return "", err
-	}
-	v, err := finished(ctx, d, name, id)
-	if err != nil {
-		return "", err
-	}
-	err = unused(ctx, d, id)
+	err = unused(ctx, d, v.ID)
 	if _, used := errors.AsType[*pool.InUseError](err); used || err == nil && v.Device.Path == "" {
 		return r.cloned(ctx, name, d, snapshotOf(from))
 	}
 	if err != nil {
 		return "", err
 	}
-	return r.open(ctx, d, v)
+	return open(ctx, d, v)
 }
 
 // cloneOf is the name of the clone that a job reads.
@@ -188,11 +183,4 @@ func (r *run) removeClone(ctx context.Context) error {
 		}
 	}
 	return r.change(r.job, true, func(n *record) { n.Clone = false })
-}
-
-// IsClone tells whether a resource is the clone that a job reads, and none of anyone else's.
-func IsClone(resource string) bool {
-	rest, ok := strings.CutPrefix(resource, "holdfast-job-")
-	_, err := hex.DecodeString(rest)
-	return ok && err == nil && rest != ""
 }

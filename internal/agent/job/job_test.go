@@ -266,9 +266,12 @@ func (r *rig) nothingLeft(j *agentpb.Job) {
 	all, err := r.pool.List(r.t.Context())
 	must(r.t, err)
 	for _, v := range all {
-		if job.IsClone(v.ID.Resource) {
+		if v.New {
 			r.t.Errorf("the clone %s is left", v.ID)
 		}
+	}
+	if c := r.Clones(); len(c) > 0 {
+		r.t.Errorf("clones are told of: %v", c)
 	}
 	for _, pattern := range []string{filepath.Join(r.dir, "*.part"), filepath.Join(r.dir, ".*.part"), filepath.Join(r.jobs, "*.image")} {
 		left, err := filepath.Glob(pattern)

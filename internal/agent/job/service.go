@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-storage/holdfast/api/agentpb"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/command"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 )
@@ -202,6 +203,19 @@ func (s *Service) Get(id string) (*agentpb.JobStatus, bool) {
 func (s *Service) Active(id string) bool {
 	st, ok := s.Get(id)
 	return ok && !over(st)
+}
+
+// Clones returns the volumes that jobs have made for themselves to read. They stay NEW, and go with their jobs.
+func (s *Service) Clones() []pool.ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []pool.ID
+	for id, j := range s.jobs {
+		if j.record.Clone {
+			all = append(all, cloneOf(id))
+		}
+	}
+	return all
 }
 
 // Watch calls changed with each job, and then with each one that changes, until ctx ends.
