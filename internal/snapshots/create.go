@@ -249,7 +249,7 @@ func (r *request) replicas(tx *store.Tx, d schema.Definition, n New) ([]schema.R
 	away := 0
 	for x := range schema.ResourcesOf(tx, d.Name.Key()) {
 		node, _ := schema.Nodes.Get(tx, x.Node)
-		if x.Kind != schema.Diskful || x.Deleting || x.Adding || x.Becomes != "" || node.Evicted || node.Deleting {
+		if !hasData(x) || node.Evicted || node.Deleting {
 			continue
 		}
 		err := r.able(tx, d, x)
@@ -290,7 +290,7 @@ func (r *request) chosen(tx *store.Tx, d schema.Definition, names []string) ([]s
 		if slices.ContainsFunc(list, func(o schema.Resource) bool { return o.Node == x.Node }) {
 			continue
 		}
-		if x.Kind != schema.Diskful || x.Deleting || x.Adding {
+		if !hasData(x) {
 			return nil, errs.New(errs.Invalid, errs.Snapshot, "resource %s on node %s cannot have a snapshot", d.Name, name).
 				Because("it has no disk there, or not yet, or no more").Fix("name nodes that have its data, or none")
 		}
@@ -300,6 +300,11 @@ func (r *request) chosen(tx *store.Tx, d schema.Definition, names []string) ([]s
 		list = append(list, x)
 	}
 	return list, nil
+}
+
+// hasData tells whether a replica has a disk, and keeps it.
+func hasData(x schema.Resource) bool {
+	return x.Kind == schema.Diskful && !x.Deleting && !x.Adding && x.Becomes == ""
 }
 
 // able refuses a replica that no snapshot can be taken of now.

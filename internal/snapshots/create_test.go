@@ -251,6 +251,18 @@ func TestReplicasThatAreReplicatedAreTakenTogether(t *testing.T) {
 	r.wantParts("vol", "s1 taken: n1 taken, n2 taken; s2 taken: n2 taken; s3 taken: n1 taken")
 }
 
+func TestADiskThatIsBeingRemovedGetsNoSnapshot(t *testing.T) {
+	r := replicated(t, 2)
+	r.resource("vol", []int64{gib}, "n1", "n2")
+	r.Agents["n2"].FailApplies("vol", -1, nil)
+	if _, err := r.Resources.RemoveDisk(t.Context(), "vol", "n2", schema.Client); err == nil {
+		t.Fatal("the disk was removed")
+	}
+	_, _, err := r.Snapshots.Create(t.Context(), []snapshots.New{{Definition: "vol", Name: "s1", Nodes: []string{"n2"}}})
+	r.refused(err, errs.Invalid, errs.Snapshot)
+	r.wantParts("vol", "")
+}
+
 func TestPropertiesOfASnapshotChange(t *testing.T) {
 	r := plain(t, 1)
 	r.resource("vol", []int64{gib}, "n1")

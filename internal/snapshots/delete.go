@@ -72,12 +72,10 @@ func (d *deletion) commit(tx *store.Tx) error {
 	if err != nil {
 		return err
 	}
-	all := 0
-	for range schema.SnapshotReplicasOf(tx, sn.ID()) {
-		all++
-	}
-	if len(parts) < all {
-		return d.some(tx, sn, parts)
+	for part := range schema.SnapshotReplicasOf(tx, sn.ID()) {
+		if (!part.Deleting || len(parts) == 0) && !slices.ContainsFunc(parts, func(p schema.SnapshotReplica) bool { return p.Node == part.Node }) {
+			return d.some(tx, sn, parts)
+		}
 	}
 	if _, err := schema.CloseSnapshot(tx, sn); err != nil {
 		return err

@@ -241,6 +241,28 @@ func TestADeletionOnANodeThatIsAwayIsAnIntent(t *testing.T) {
 	r.wantParts("vol", "")
 }
 
+func TestASnapshotThatIsDeletedNodeByNodeIsOfNoUseAnyMore(t *testing.T) {
+	r := replicated(t, 2)
+	r.resource("vol", []int64{gib}, "n1", "n2")
+	r.take("vol", "s1")
+	r.definition("copy")
+	if _, err := r.Snapshots.RestoreVolumes(t.Context(), "vol", "s1", "copy"); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range []string{"n1", "n2"} {
+		r.StopAgent(node)
+		if _, err := r.Snapshots.Delete(t.Context(), "vol", "s1", []string{node}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.wantParts("vol", "s1 deleting: n1 deleting, n2 deleting")
+	_, err := r.Snapshots.Restore(t.Context(), "vol", "s1", snapshots.Restore{To: "copy"})
+	r.refused(err, errs.Closing, errs.Snapshot)
+	r.StartAgent("n1")
+	r.StartAgent("n2")
+	r.untilParts("vol", "")
+}
+
 func TestRollBack(t *testing.T) {
 	r := plain(t, 1)
 	r.resource("vol", []int64{gib}, "n1")
