@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,19 +55,11 @@ func (a *app) waitSync() *cobra.Command {
 				ctx, cancel = context.WithTimeout(ctx, time.Duration(most)*time.Second)
 				defer cancel()
 			}
-			tick := time.NewTicker(a.env.Poll)
-			defer tick.Stop()
-			for {
-				synced, err := s.SyncStatus(ctx, args[0])
-				if err != nil || synced {
-					return err
-				}
-				select {
-				case <-tick.C:
-				case <-ctx.Done():
-					return WithExit(ExitTimeout, fmt.Errorf("the replicas of %s do not hold the same data yet", args[0]))
-				}
+			err := s.until(ctx, func() (bool, error) { return s.SyncStatus(ctx, args[0]) })
+			if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
+				return WithExit(ExitTimeout, fmt.Errorf("the replicas of %s do not hold the same data yet", args[0]))
 			}
+			return interruption(err, "holdfast resource list -r "+args[0])
 		}),
 	}
 	cmd.Flags().IntVar(&most, "wait-timeout", 0, "seconds to wait at most (default no bound)")

@@ -65,27 +65,25 @@ func (a *app) cloneDefinition() *cobra.Command {
 func (s *session) awaitClone(ctx context.Context, source, clone string) error {
 	p := s.progress()
 	defer p.end()
-	tick := time.NewTicker(s.app.env.Poll)
-	defer tick.Stop()
-	for {
+	var done, total client.SizeKiB
+	err := s.until(ctx, func() (bool, error) {
 		st, err := s.CloneStatus(ctx, source, clone)
-		switch {
-		case err != nil:
-			return interruption(err, "holdfast resource-definition list -r "+clone)
-		case st.Status == client.CloneComplete:
+		if err != nil {
+			return false, err
+		}
+		switch st.Status {
+		case client.CloneComplete:
 			p.end()
-			return s.write(fmt.Sprintf("Clone %s of %s is complete.\n", clone, source))
-		case st.Status == client.CloneFailed:
-			return fmt.Errorf("clone %s of %s failed: %s", clone, source, st.Problem)
+			return true, s.write(fmt.Sprintf("Clone %s of %s is complete.\n", clone, source))
+		case client.CloneFailed:
+			return false, fmt.Errorf("clone %s of %s failed: %s", clone, source, st.Problem)
 		}
-		p.show([]part{{name: "clone " + clone, done: int64(st.Done) << 10, total: int64(st.Total) << 10, sizes: true}})
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.Canceled) {
-				return interruption(ctx.Err(), "holdfast resource-definition list -r "+clone)
-			}
-			return fmt.Errorf("clone %s of %s is not complete yet, and goes on: %s of %s are there", clone, source, formatSize(st.Done), formatSize(st.Total))
-		}
+		done, total = st.Done, st.Total
+		p.show([]part{{name: "clone " + clone, done: int64(done) << 10, total: int64(total) << 10, sizes: true}})
+		return false, nil
+	})
+	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("clone %s of %s is not complete yet, and goes on: %s of %s are there", clone, source, formatSize(done), formatSize(total))
 	}
+	return interruption(err, "holdfast resource-definition list -r "+clone)
 }

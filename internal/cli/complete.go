@@ -183,6 +183,7 @@ func propertyKeys(group string) []string {
 		"controller": props.Controller, "node": props.Node, "storage-pool": props.Pool, "resource-group": props.Group,
 		"volume-group": props.VolumeGroup, "resource-definition": props.Definition, "volume-definition": props.VolumeDefinition,
 		"resource": props.Resource, "volume": props.Volume, "node-connection": props.NodeConnection, "resource-connection": props.ResourceConnection,
+		"snapshot": props.Snapshot,
 	}[group]
 	if !known {
 		return nil

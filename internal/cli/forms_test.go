@@ -336,3 +336,27 @@ func TestWhatCannotBeAskedAboutIsNotDestroyed(t *testing.T) {
 		}
 	}
 }
+
+func TestWaitingThatIsCutOffInACallSaysWhatItWaitedFor(t *testing.T) {
+	asked, ended := make(chan struct{}), make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-ended
+	}))
+	t.Cleanup(s.Close)
+	t.Cleanup(func() { close(ended) })
+	ctx, interrupt := context.WithCancel(t.Context())
+	go func() {
+		<-asked
+		interrupt()
+	}()
+	got := runWith(ctx, at(s.URL), "resource-definition wait-sync r1")
+	if got.code != cli.ExitUnknown || !strings.Contains(got.stderr, "interrupted here; the work goes on: see holdfast resource list -r r1") {
+		t.Errorf("exit %d, said %q", got.code, got.stderr)
+	}
+	go func() { <-asked }()
+	got = runWith(t.Context(), at(s.URL), "resource-definition wait-sync r1 --wait-timeout 1")
+	if got.code != cli.ExitTimeout || !strings.Contains(got.stderr, "the replicas of r1 do not hold the same data yet") {
+		t.Errorf("exit %d, said %q", got.code, got.stderr)
+	}
+}

@@ -4,14 +4,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -53,21 +51,21 @@ func parseFile(word string) (*client.JobEnd, error) {
 	return &client.JobEnd{StoragePool: pool, Path: path}, nil
 }
 
-// newJob is a command that begins a job. Read makes the job of the arguments after the node.
-func (a *app) newJob(use, short string, format, checksum bool, args []string, read func(args []string, j *client.HostJobCreate) error) *cobra.Command {
+// newJob is a command that begins a job of the kind that is its name. Read makes the job of the arguments after the node.
+func (a *app) newJob(use, short string, format, checksum bool, read func(args []string, j *client.HostJobCreate) error) *cobra.Command {
 	var j client.HostJobCreate
 	var w waiting
-	kind, _, _ := strings.Cut(use, " ")
+	words := strings.Fields(use)
 	cmd := &cobra.Command{
-		Use: use, Short: short, Long: short + ".\n\n" + volumeHelp + "\n\n" + waitHelp, Args: exactly(args...),
+		Use: use, Short: short, Long: short + ".\n\n" + volumeHelp + "\n\n" + waitHelp, Args: exactly(words[1:]...),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
 			j := j
-			j.Kind = kind
+			j.Kind = words[0]
 			if err := read(args[1:], &j); err != nil {
 				return err
 			}
 			entries, err := s.StartHostJob(ctx, args[0], j)
-			return s.begunOn(ctx, &w, args[0], entries, err)
+			return s.begunWork(&w, entries, err, func() error { return s.followHostJob(ctx, args[0], jobOf(entries)) })
 		}),
 	}
 	cmd.Flags().StringVar(&j.ID, "id", "", "id of the job; beginning it again joins it (default: a new one)")
@@ -82,7 +80,7 @@ func (a *app) newJob(use, short string, format, checksum bool, args []string, re
 }
 
 func (a *app) jobCopy() *cobra.Command {
-	return a.newJob("copy NODE FROM TO", "Copy a volume or snapshot of a host into another volume of it", false, false, []string{"NODE", "FROM", "TO"},
+	return a.newJob("copy NODE FROM TO", "Copy a volume or snapshot of a host into another volume of it", false, false,
 		func(args []string, j *client.HostJobCreate) (err error) {
 			if j.From, err = parseVolume(args[0]); err == nil {
 				j.To, err = parseVolume(args[1])
@@ -92,7 +90,7 @@ func (a *app) jobCopy() *cobra.Command {
 }
 
 func (a *app) jobDownload() *cobra.Command {
-	return a.newJob("download NODE URL TO", "Download an image into a volume by HTTP or HTTPS", true, true, []string{"NODE", "URL", "TO"},
+	return a.newJob("download NODE URL TO", "Download an image into a volume by HTTP or HTTPS", true, true,
 		func(args []string, j *client.HostJobCreate) (err error) {
 			j.URL = args[0]
 			j.To, err = parseVolume(args[1])
@@ -101,7 +99,7 @@ func (a *app) jobDownload() *cobra.Command {
 }
 
 func (a *app) jobExport() *cobra.Command {
-	return a.newJob("export NODE FROM POOL:PATH", "Export a volume or snapshot into a new file of a pool", true, false, []string{"NODE", "FROM", "POOL:PATH"},
+	return a.newJob("export NODE FROM POOL:PATH", "Export a volume or snapshot into a new file of a pool", true, false,
 		func(args []string, j *client.HostJobCreate) (err error) {
 			if j.From, err = parseVolume(args[0]); err == nil {
 				j.To, err = parseFile(args[1])
@@ -111,7 +109,7 @@ func (a *app) jobExport() *cobra.Command {
 }
 
 func (a *app) jobImport() *cobra.Command {
-	return a.newJob("import NODE POOL:PATH TO", "Import a file of a pool into a volume", true, true, []string{"NODE", "POOL:PATH", "TO"},
+	return a.newJob("import NODE POOL:PATH TO", "Import a file of a pool into a volume", true, true,
 		func(args []string, j *client.HostJobCreate) (err error) {
 			if j.From, err = parseFile(args[0]); err == nil {
 				j.To, err = parseVolume(args[1])
@@ -138,69 +136,36 @@ func (a *app) jobWait() *cobra.Command {
 	}
 }
 
-// begunOn is begun for a job of a host.
-func (s *session) begunOn(ctx context.Context, w *waiting, node string, entries client.RcList, err error) error {
-	if w.wait && w.async {
-		return usagef("--wait and --async exclude each other")
-	}
-	if err := s.changed(entries, err); err != nil || s.failed {
-		return err
-	}
-	id := jobOf(entries)
-	if id == "" || w.async || !w.wait && (!s.app.env.Asks || s.form != text) {
+// followHostJob shows a job of a host until it ends, and returns nil when it was done, or there is none.
+func (s *session) followHostJob(ctx context.Context, node, id string) error {
+	if id == "" {
 		return nil
 	}
-	return s.followHostJob(ctx, node, id)
-}
-
-// followHostJob shows a job of a host until it ends, and returns nil when it was done.
-func (s *session) followHostJob(ctx context.Context, node, id string) error {
 	p := s.progress()
 	defer p.end()
-	tick := time.NewTicker(s.app.env.Poll)
-	defer tick.Stop()
-	again := "holdfast job wait " + node + " " + id
-	for known := false; ; {
+	known := false
+	return interruption(s.until(ctx, func() (bool, error) {
 		job, err := s.HostJob(ctx, node, id)
-		switch {
-		case err == nil:
-			known = true
-		case known || !noJob(err): // At first the host may not have told of it yet.
-			return interruption(err, again)
+		if !known && client.IsNotFound(err) { // The host may not have told of it yet.
+			return false, nil
 		}
+		if err != nil {
+			return false, err
+		}
+		known = true
 		switch job.State {
 		case "done":
 			p.end()
 			if s.form != text {
-				return s.writeJSON(s.last)
+				return true, s.writeJSON(s.last)
 			}
-			return s.write(fmt.Sprintf("%s %s done: %s\n", job.Kind, job.ID, job.Result))
+			return true, s.write(fmt.Sprintf("%s %s done: %s\n", job.Kind, job.ID, job.Result))
 		case "failed", "cancelled":
-			p.end()
-			return exitError{ExitAPI, saying{what: fmt.Sprintf("%s %s on node %s has %s", job.Kind, job.ID, node, ended(job.State)), why: job.Problem}}
+			return false, exitError{ExitAPI, saying{what: fmt.Sprintf("%s %s on node %s has %s", job.Kind, job.ID, node, ended(job.State)), why: job.Problem}}
 		}
-		if known {
-			p.show([]part{hostJobPart(job)})
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return interruption(ctx.Err(), again)
-		}
-	}
-}
-
-// noJob tells whether a job is not there.
-func noJob(err error) bool {
-	refused, ok := errors.AsType[*client.Error](err)
-	return ok && refused.Status == http.StatusNotFound
-}
-
-func ended(state string) string {
-	if state == "cancelled" {
-		return "been cancelled"
-	}
-	return state
+		p.show([]part{hostJobPart(job)})
+		return false, nil
+	}), "holdfast job wait "+node+" "+id)
 }
 
 // hostJobPart returns a job as a line of a progress.
@@ -237,22 +202,26 @@ func endText(e *client.JobEnd) string {
 
 // allHostJobs returns the jobs of some nodes, or of all that there are.
 func (s *session) allHostJobs(ctx context.Context, nodes, states []string) ([]client.HostJob, error) {
-	if len(nodes) == 0 {
-		all, err := s.Nodes(ctx, client.NodeFilter{})
+	all := len(nodes) == 0
+	if all {
+		known, err := s.Nodes(ctx, client.NodeFilter{})
 		if err != nil {
 			return nil, err
 		}
-		nodes = namesIn(all, func(n client.Node) string { return n.Name })
+		nodes = namesIn(known, func(n client.Node) string { return n.Name })
 	}
 	jobs := []client.HostJob{}
 	for _, n := range nodes {
 		some, err := s.HostJobs(ctx, n, client.JobFilter{States: states})
+		if all && client.IsNotFound(err) { // It has gone since.
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
 		jobs = append(jobs, some...)
 	}
-	slices.SortStableFunc(jobs, func(a, b client.HostJob) int { return int(a.CreateTimestamp - b.CreateTimestamp) })
+	slices.SortStableFunc(jobs, func(a, b client.HostJob) int { return cmp.Compare(a.CreateTimestamp, b.CreateTimestamp) })
 	return jobs, nil
 }
 
@@ -300,14 +269,6 @@ func (s *session) listHostJobs(ctx context.Context, nodes, states []string) erro
 	return s.listJSON(body)
 }
 
-// showFound prints a job of a host, if there is one.
-func (s *session) showFound(j client.HostJob, found bool) error {
-	if !found {
-		return nil
-	}
-	return s.showHostJob(j)
-}
-
 // showHostJob prints one job of a host.
 func (s *session) showHostJob(j client.HostJob) error {
 	if s.form != text {
@@ -337,20 +298,15 @@ func (s *session) showHostJob(j client.HostJob) error {
 }
 
 // hostJobNamed returns the job of an id on whichever node has it.
-func (s *session) hostJobNamed(ctx context.Context, node, id string) (client.HostJob, bool, error) {
-	if node != "" {
-		j, err := s.HostJob(ctx, node, id)
-		return j, err == nil, err
-	}
+func (s *session) hostJobNamed(ctx context.Context, id string) (job client.HostJob, found bool, err error) {
 	all, err := s.allHostJobs(ctx, nil, nil)
 	if err != nil {
 		return client.HostJob{}, false, err
 	}
-	for _, j := range all {
-		if j.ID == id {
-			j, err := s.HostJob(ctx, j.NodeName, id) // So that its JSON is the last answer.
-			return j, err == nil, err
-		}
+	i := slices.IndexFunc(all, func(j client.HostJob) bool { return j.ID == id })
+	if i < 0 {
+		return client.HostJob{}, false, nil
 	}
-	return client.HostJob{}, false, nil
+	job, err = s.HostJob(ctx, all[i].NodeName, id) // So that its JSON is the last answer.
+	return job, err == nil, err
 }

@@ -5,7 +5,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -94,7 +93,7 @@ func (a *app) jobList() *cobra.Command {
 				return err
 			}
 			hosts, err := s.allHostJobs(ctx, nil, states)
-			if _, refused := errors.AsType[*client.Error](err); refused { // A controller whose hosts do no jobs.
+			if foreign(err) { // A controller whose hosts do no jobs.
 				return nil
 			}
 			if err != nil || len(hosts) == 0 {
@@ -127,10 +126,21 @@ func (a *app) jobShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show JOB", Aliases: []string{"s"}, Short: "Show a job with all problems of its newest try", Args: exactly("JOB"),
 		RunE: a.run(func(ctx context.Context, s *session, args []string) error {
+			if node != "" {
+				j, err := s.HostJob(ctx, node, args[0])
+				if err != nil {
+					return err
+				}
+				return s.showHostJob(j)
+			}
 			j, err := s.Job(ctx, args[0])
-			if node != "" || noJob(err) {
-				if h, found, lookErr := s.hostJobNamed(ctx, node, args[0]); lookErr != nil || found {
-					return errors.Join(lookErr, s.showFound(h, found))
+			if client.IsNotFound(err) {
+				on, found, err := s.hostJobNamed(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if found {
+					return s.showHostJob(on)
 				}
 			}
 			if err != nil {

@@ -218,11 +218,11 @@ func (w *waiting) addTo(cmd *cobra.Command) {
 // begun prints the answer of a change that began a stored job, and follows the job where the flags and the terminal say so.
 // Pass the results of the call. The answer of LINSTOR's commands must come at once: as linstor only --wait waits.
 func (s *session) begun(ctx context.Context, w *waiting, entries client.RcList, err error) error {
-	return s.begunJob(ctx, w, entries, err, func(context.Context) (string, error) { return jobOf(entries), nil })
+	return s.begunWork(w, entries, err, func() error { return s.followJob(ctx, jobOf(entries)) })
 }
 
-// begunJob is begun where the answer does not tell of the job: find returns its id, or "" when there is none any more.
-func (s *session) begunJob(ctx context.Context, w *waiting, entries client.RcList, err error, find func(context.Context) (string, error)) error {
+// begunWork is begun for work that is followed in another way.
+func (s *session) begunWork(w *waiting, entries client.RcList, err error, follow func() error) error {
 	if w.wait && w.async {
 		return usagef("--wait and --async exclude each other")
 	}
@@ -232,11 +232,27 @@ func (s *session) begunJob(ctx context.Context, w *waiting, entries client.RcLis
 	if w.async || !w.wait && (!s.app.env.Asks || s.app.linstor || s.form != text) {
 		return nil
 	}
-	id, err := find(ctx)
-	if err != nil || id == "" {
-		return err
+	return follow()
+}
+
+// until asks again and again until what it asks for has come, and returns nil. When ctx ends before that, it returns the error
+// of ctx alone, also when that has cut a call off.
+func (s *session) until(ctx context.Context, ask func() (bool, error)) error {
+	tick := time.NewTicker(s.app.env.Poll)
+	defer tick.Stop()
+	for {
+		switch come, err := ask(); {
+		case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+			return ctx.Err()
+		case come || err != nil:
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	return s.followJob(ctx, id)
 }
 
 // runningJob returns the newest running job of a kind whose object begins with a name, or "".
@@ -263,8 +279,8 @@ func jobOf(entries client.RcList) string {
 	return ""
 }
 
-// followJob shows a stored job until it ends, and returns nil when it was done. A job that is running when ctx ends goes on,
-// and the error says how to see it again. This is how a command that begins a job waits for it:
+// followJob shows a stored job until it ends, and returns nil when it was done, or there is none. A job that is running when ctx
+// ends goes on, and the error says how to see it again. This is how a command that begins a job waits for it:
 //
 //	entries, err := s.EvacuateNode(ctx, node, how)
 //	return s.begun(ctx, &wait, entries, err)
@@ -272,34 +288,36 @@ func jobOf(entries client.RcList) string {
 // where wait is the flags that waiting.addTo has declared, and the answer has the job in its details ("Job: ID").
 // A problem of a try is shown and is not the end: the controller tries again.
 func (s *session) followJob(ctx context.Context, id string) error {
+	if id == "" {
+		return nil
+	}
 	p := s.progress()
 	defer p.end()
-	tick := time.NewTicker(s.app.env.Poll)
-	defer tick.Stop()
-	for {
+	again := "holdfast job show " + id
+	return interruption(s.until(ctx, func() (bool, error) {
 		job, err := s.Job(ctx, id)
 		if err != nil {
-			return interruption(err, "holdfast job show "+id)
+			return false, err
 		}
 		switch job.State {
 		case "done":
 			p.end()
-			return s.write(fmt.Sprintf("SUCCESS: %s of %s is done: %d of %d\n", printable(job.Kind), printable(job.Object), job.Done, job.Total))
+			return true, s.write(fmt.Sprintf("SUCCESS: %s of %s is done: %d of %d\n", printable(job.Kind), printable(job.Object), job.Done, job.Total))
 		case "failed", "cancelled":
-			p.end()
-			why := "it was cancelled"
-			if len(job.Problems) > 0 {
-				why = strings.Join(job.Problems, "; ")
-			}
-			return exitError{ExitAPI, saying{what: fmt.Sprintf("%s of %s has %s", job.Kind, job.Object, job.State), why: why, do: "see holdfast job show " + id}}
+			why := strings.Join(job.Problems, "; ")
+			return false, exitError{ExitAPI, saying{what: fmt.Sprintf("%s of %s has %s", job.Kind, job.Object, ended(job.State)), why: why, do: "see " + again}}
 		}
 		p.show([]part{jobPart(job)})
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return interruption(ctx.Err(), "holdfast job show "+id)
-		}
+		return false, nil
+	}), again)
+}
+
+// ended says how work has ended that was not done.
+func ended(state string) string {
+	if state == "cancelled" {
+		return "been cancelled"
 	}
+	return state
 }
 
 // jobPart returns a job as a line of a progress.

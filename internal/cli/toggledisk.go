@@ -34,11 +34,15 @@ func (a *app) toggleDisk() *cobra.Command {
 				ask.Operation = client.ToggleIntoDiskless
 			}
 			entries, err := s.ToggleDisk(ctx, args[1], args[0], ask)
-			return s.begunJob(ctx, &wait, entries, err, func(ctx context.Context) (string, error) {
+			return s.begunWork(&wait, entries, err, func() error {
 				if from == "" {
-					return "", nil
+					return nil
 				}
-				return s.runningJob(ctx, "migrate-disk", args[1]+" to ")
+				id, err := s.runningJob(ctx, "migrate-disk", args[1]+" to ")
+				if err != nil {
+					return err
+				}
+				return s.followJob(ctx, id)
 			})
 		}),
 	}
