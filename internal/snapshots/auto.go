@@ -46,12 +46,15 @@ func (s *Snapshots) autoSnapshots(ctx context.Context) {
 // TakeDue takes the automatic snapshots that are due now, one of each definition at most,
 // deletes those that are too many, and returns when that is done. When one is due follows from
 // the snapshots that there are, so it makes no difference who was down since the last: one
-// that could not be taken is taken as soon as it can be.
+// that could not be taken is taken as soon as it can be. Why it could not is logged when that is
+// new, and not again and again.
 func (s *Snapshots) TakeDue(ctx context.Context) {
 	view := s.Store.Snapshot()
 	cluster := props.Level{Scope: props.Controller, Props: schema.SettingsOf(view)}
 	slots := make(chan struct{}, autoAtOnce)
+	known, problems := s.knownProblems(), map[model.DefinitionKey]string{}
 	var going sync.WaitGroup
+	var mu sync.Mutex
 	for d := range schema.Definitions.All(view) {
 		g, _ := schema.Groups.Get(view, d.Group)
 		levels := []props.Level{cluster, {Scope: props.Group, Props: g.Props}, {Scope: props.Definition, Props: d.Props}}
@@ -63,23 +66,47 @@ func (s *Snapshots) TakeDue(ctx context.Context) {
 		slots <- struct{}{}
 		going.Go(func() {
 			defer func() { <-slots }()
-			s.auto(ctx, d, time.Duration(every)*time.Minute, int(keep))
+			problem := s.auto(ctx, d, time.Duration(every)*time.Minute, known[d.Name.Key()])
+			s.prune(ctx, d, int(keep))
+			if problem != "" {
+				mu.Lock()
+				defer mu.Unlock()
+				problems[d.Name.Key()] = problem
+			}
 		})
 	}
 	going.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.problems = problems
 }
 
-// auto takes the automatic snapshot of one definition, if it is due, and deletes those that
-// are too many.
-func (s *Snapshots) auto(ctx context.Context, d schema.Definition, every time.Duration, keep int) {
-	log := s.log().With("definition", d.Name)
+func (s *Snapshots) knownProblems() map[model.DefinitionKey]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.problems
+}
+
+// auto takes the automatic snapshot of one definition, if it is due. It returns why it could not,
+// which is logged unless it was known before.
+func (s *Snapshots) auto(ctx context.Context, d schema.Definition, every time.Duration, known string) (problem string) {
 	all := automatic(s.Store.Snapshot(), d.Name.Key())
-	if len(all) == 0 || s.Now().Sub(all[len(all)-1].Created) >= every {
-		if err := s.takeAuto(ctx, d); err != nil && ctx.Err() == nil {
-			log.Warn("an automatic snapshot could not be taken", "err", err)
-		}
+	if len(all) > 0 && s.Now().Sub(all[len(all)-1].Created) < every {
+		return ""
 	}
-	all = automatic(s.Store.Snapshot(), d.Name.Key())
+	err := s.takeAuto(ctx, d)
+	if err == nil || ctx.Err() != nil {
+		return ""
+	}
+	if problem = err.Error(); problem != known {
+		s.log().Warn("an automatic snapshot could not be taken, it is tried again", "definition", d.Name, "err", err)
+	}
+	return problem
+}
+
+// prune deletes the automatic snapshots of a definition that are too many.
+func (s *Snapshots) prune(ctx context.Context, d schema.Definition, keep int) {
+	all := automatic(s.Store.Snapshot(), d.Name.Key())
 	kept := 0
 	for i, sn := range slices.Backward(all) {
 		newest := i == len(all)-1
@@ -92,7 +119,7 @@ func (s *Snapshots) auto(ctx context.Context, d schema.Definition, every time.Du
 			}
 		}
 		if _, err := s.Delete(ctx, string(d.Name), string(sn.Name), nil); err != nil && ctx.Err() == nil {
-			log.Warn("an automatic snapshot could not be deleted", "snapshot", sn.Name, "err", err)
+			s.log().Warn("an automatic snapshot could not be deleted", "definition", d.Name, "snapshot", sn.Name, "err", err)
 		}
 	}
 }

@@ -4,14 +4,16 @@
 package snapshots_test
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-storage/holdfast/internal/agent/fakeagent"
 	"github.com/holdfast-storage/holdfast/internal/catalog"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/test/cluster"
-
-	"github.com/holdfast-storage/holdfast/internal/agent/fakeagent"
 )
 
 func TestAutomaticSnapshotsAreTakenInTimeAndKeptInNumber(t *testing.T) {
@@ -59,4 +61,29 @@ func TestAutomaticSnapshotsAreTakenInTimeAndKeptInNumber(t *testing.T) {
 	pass(0, "autosnap-00006"+taken+"; mine"+taken)
 	set("AutoSnapshot/RunEvery", "0")
 	pass(24*time.Hour, "autosnap-00006"+taken+"; mine"+taken)
+}
+
+func TestAnAutomaticSnapshotThatCannotBeTakenIsLoggedOnce(t *testing.T) {
+	r := start(t, cluster.Options{Nodes: 1, WithoutLoops: true, Agent: func(a *fakeagent.Agent) { a.Layers = []model.Layer{model.Storage} }})
+	var log bytes.Buffer
+	r.Snapshots.Log = slog.New(slog.NewTextHandler(&log, nil))
+	r.resource("vol", []int64{gib}, "n1")
+	if _, err := r.Inventory.ModifySettings(t.Context(), model.PropsChange{Set: map[string]string{"AutoSnapshot/RunEvery": "10"}}); err != nil {
+		t.Fatal(err)
+	}
+	now := r.Snapshots.Now()
+	r.Snapshots.Now = func() time.Time { return now }
+	for outage := range 2 {
+		r.StopAgent("n1")
+		for range 3 {
+			r.Snapshots.TakeDue(t.Context())
+		}
+		if n := strings.Count(log.String(), "could not be taken"); n != outage+1 {
+			t.Errorf("after %d outages it was logged %d times: %s", outage+1, n, log.String())
+		}
+		r.StartAgent("n1")
+		r.Snapshots.TakeDue(t.Context())
+		now = now.Add(time.Hour)
+	}
+	r.wantParts("vol", "autosnap-00001 taken: n1 taken; autosnap-00002 taken: n1 taken")
 }

@@ -38,8 +38,9 @@ type Snapshots struct {
 	Patience  time.Duration // how long a call waits for hosts; 0: two minutes
 	Held      time.Duration // how long writers may be held back; 0: 30 s
 
-	mu   sync.Mutex
-	live map[string]struct{} // requests that a call of this process is taking
+	mu       sync.Mutex
+	live     map[string]struct{}            // requests that a call of this process is taking
+	problems map[model.DefinitionKey]string // why automatic snapshots could not be taken at the last look
 }
 
 const (
