@@ -8,14 +8,11 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/observed"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/store"
 )
-
-func isNotConnected(err error) bool { return errs.Is(err, errs.NotConnected) }
 
 // conclude ends a request that no call of this process takes, as far as it can be told now. One
 // for which writers had to be held back was cut off with the controller that did.

@@ -59,7 +59,7 @@ func (s *Snapshots) wish(tx *store.Tx, sn schema.Snapshot, token string) ([]mode
 	e := errs.New(errs.Closing, errs.Resource, "resource %s is not rolled back to %s", name, sn.Name)
 	var ids []model.ResourceID
 	for _, x := range slices.Collect(schema.ResourcesOf(tx, sn.Definition)) {
-		if x.Kind != schema.Diskful || x.Deleting {
+		if x.Kind != schema.Diskful || x.Deleting || x.Becomes != "" {
 			continue
 		}
 		node := schema.NameOfNode(tx, x.Node)

@@ -6,14 +6,12 @@ package snapshots
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/observed"
 	"github.com/holdfast-storage/holdfast/internal/schema"
-	"github.com/holdfast-storage/holdfast/internal/store"
 )
 
 // Run takes note of what nodes say of snapshots, and of what is made from them or rolled back to
@@ -82,43 +80,11 @@ func (s *Snapshots) all(ctx context.Context) error {
 	for x := range schema.Resources.All(view) {
 		ids = append(ids, x.ID())
 	}
-	var failed []error
+	failed := []error{s.Resources.Finish(ctx, ids...)}
 	for sn := range schema.Snapshots.All(view) {
 		if sn.State == schema.SnapshotTaking {
 			failed = append(failed, s.conclude(ctx, sn.Request))
 		}
-		failed = append(failed, s.goOn(ctx, sn))
 	}
-	parts := slices.Collect(func(yield func(model.SnapshotReplicaID) bool) {
-		for part := range schema.SnapshotReplicas.All(view) {
-			if !yield(part.ID()) {
-				return
-			}
-		}
-	})
-	return errors.Join(append(failed, s.Resources.Finish(ctx, ids...), s.concluded(ctx, parts...))...)
-}
-
-// goOn goes on with a deletion that something stood against which is gone by now.
-func (s *Snapshots) goOn(ctx context.Context, sn schema.Snapshot) error {
-	view := s.Store.Snapshot()
-	if !sn.Deleting {
-		return nil
-	}
-	for part := range schema.SnapshotReplicasOf(view, sn.ID()) {
-		if part.Deleting || schema.ResourcesBySource.Len(view, part.ID()) > 0 {
-			continue
-		}
-		_, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
-			now, ok := schema.SnapshotReplicas.Get(tx, part.ID())
-			if !ok || now.Deleting {
-				return nil
-			}
-			return schema.ClosePart(tx, now)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(failed...)
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/observed"
 	"github.com/holdfast-storage/holdfast/internal/schema"
@@ -41,8 +42,7 @@ func (s *Snapshots) takeHeld(ctx context.Context, id string, limit time.Duration
 		return fmt.Sprintf("writers could not be held back: %v", err), stateOf(err)
 	}
 	// The parts have to be there while writers are surely held back still.
-	const margin = 2
-	held, cancel := context.WithDeadline(ctx, began.Add(limit-limit/(2*margin)))
+	held, cancel := context.WithDeadline(ctx, began.Add(limit*3/4))
 	parts, err := s.assign(held, id)
 	var missing error
 	if err == nil {
@@ -66,7 +66,7 @@ func (s *Snapshots) takeHeld(ctx context.Context, id string, limit time.Duration
 
 // stateOf tells a node that could not from one that went away.
 func stateOf(err error) schema.SnapshotState {
-	if errors.Is(err, observed.ErrNodeOffline) || errors.Is(err, context.DeadlineExceeded) || isNotConnected(err) {
+	if errors.Is(err, observed.ErrNodeOffline) || errors.Is(err, context.DeadlineExceeded) || errs.Is(err, errs.NotConnected) {
 		return schema.SnapshotCutOff
 	}
 	return schema.SnapshotFailed
