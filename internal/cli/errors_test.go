@@ -54,6 +54,8 @@ func TestMistakesInArgumentsEndBeforeAnythingIsSent(t *testing.T) {
 		{"r c r1", "name nodes, or let the controller choose with --auto-place"},
 		{"r c n1 r1 --auto-place 2", "--auto-place chooses the nodes; n1 cannot be named with it"},
 		{"r c r1 --auto-place 0", "want a number of replicas"},
+		{"r c r1 --auto-place all --dry-run", "give the number instead of all"},
+		{"-o json n evac n1 --dry-run", "--dry-run of an evacuation is a table alone"},
 		{"r c n1 r1 -s p1 p2", "a replica lies in one pool, not in p1 and p2"},
 		{"v sp n1 r1 x k v", `volume number "x"`},
 		{"err d", "name the reports to delete"},

@@ -46,6 +46,7 @@ func (s *session) listFlags(cmd *cobra.Command) []client.Option {
 		s.pastable = flag.Value.String() == "true"
 	}
 	if flag := cmd.Flags().Lookup("from-file"); flag != nil && flag.Value.String() != "" {
+		s.fromFile = true
 		transport = &replay{read: func() ([]byte, error) { return s.app.env.ReadFile(flag.Value.String()) }}
 	}
 	if transport == nil {
@@ -96,16 +97,21 @@ func quoted(word string) string {
 	return word
 }
 
-// replay answers each request with what -m has printed of an answer.
+// replay answers the one request of a command with what -m has printed of an answer.
 type replay struct {
-	read func() ([]byte, error)
+	read     func() ([]byte, error)
+	answered bool
 }
 
 // RoundTrip answers r.
 func (p *replay) RoundTrip(r *http.Request) (*http.Response, error) {
+	if p.answered {
+		return nil, exitError{ExitUsage, saying{what: "--from-file: this command needs more than one answer, and the file has one"}}
+	}
+	p.answered = true
 	body, err := p.read()
 	if err != nil {
-		return nil, err
+		return nil, exitError{ExitUsage, saying{what: "--from-file: " + err.Error()}}
 	}
 	var outer []json.RawMessage
 	if json.Unmarshal(body, &outer) == nil && len(outer) == 1 && bytes.HasPrefix(bytes.TrimSpace(outer[0]), []byte("[")) {

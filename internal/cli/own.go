@@ -89,7 +89,7 @@ func (a *app) jobList() *cobra.Command {
 				t.row(j.ID, j.Kind, j.Object, jobState(j), fmt.Sprintf("%d/%d", j.Done, j.Total), a.when(&j.CreateTimestamp),
 					a.when(j.NextTryTimestamp), problem)
 			}
-			if err := s.list(t); err != nil || s.form != text {
+			if err := s.list(t); err != nil || s.form != text || s.fromFile {
 				return err
 			}
 			hosts, err := s.allHostJobs(ctx, nil, states)

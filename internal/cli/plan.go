@@ -78,11 +78,9 @@ func newPlanner(ctx context.Context, s *session) (*planner, error) {
 // more asks where so many more replicas of a definition would go: to nodes that have none, and that allowed accepts.
 func (p *planner) more(ctx context.Context, s *session, d client.ResourceDefinition, count int, filter client.AutoSelectFilter, allowed func(node string) bool) (client.Explanation, error) {
 	filter.PlaceCount, filter.AdditionalPlaceCount = new(client.Int32(count)), nil
-	wanted := filter.NodeNameList
-	filter.NodeNameList = []string{}
 	for _, node := range p.nodes {
 		has := slices.ContainsFunc(p.replicas[strings.ToLower(d.Name)], func(r client.ResourceWithVolumes) bool { return strings.EqualFold(r.NodeName, node) })
-		if !has && allowed(node) && (len(wanted) == 0 || slices.Contains(wanted, node)) {
+		if !has && allowed(node) {
 			filter.NodeNameList = append(filter.NodeNameList, node)
 		}
 	}
@@ -139,6 +137,9 @@ func (s *session) planPlace(ctx context.Context, resource string, filter client.
 
 // planEvacuation shows where each replica of a node would go.
 func (s *session) planEvacuation(ctx context.Context, node string, targets, avoid []string) error {
+	if s.form != text {
+		return usagef("--dry-run of an evacuation is a table alone: leave --output away")
+	}
 	if _, err := s.Node(ctx, node); err != nil {
 		return err
 	}
@@ -158,10 +159,12 @@ func (s *session) planEvacuation(ctx context.Context, node string, targets, avoi
 			if !strings.EqualFold(r.NodeName, node) {
 				continue
 			}
+			if !hasDisk(r) {
+				t.row(r.Name, r.NodeName, "nowhere: it has no disk", "")
+				continue
+			}
 			to, problem := "", cell{}
 			switch x, err := p.more(ctx, s, p.definitions[key], 1, client.AutoSelectFilter{}, allowed); {
-			case !hasDisk(r):
-				to = "nowhere: it has no disk"
 			case err != nil:
 				problem = cell{err.Error(), red}
 			case len(x.Picks) == 1:
@@ -174,11 +177,8 @@ func (s *session) planEvacuation(ctx context.Context, node string, targets, avoi
 			t.row(r.Name, r.NodeName, to, problem)
 		}
 	}
-	if len(t.rows) == 0 && s.form == text {
+	if len(t.rows) == 0 {
 		return s.write("no resources lie on " + printable(node) + "\n")
-	}
-	if s.form != text {
-		return usagef("--dry-run of an evacuation is a table alone: leave --output away")
 	}
 	return s.writeTable(t)
 }

@@ -39,7 +39,7 @@ type resourceFlags struct {
 func (r *resourceFlags) addTo(cmd *cobra.Command) {
 	r.placement.addTo(cmd, "p")
 	f := cmd.Flags()
-	f.Var(&r.auto, "auto-place", "number of replicas that the controller places, +N for N more, or all")
+	f.Var(&r.auto, "auto-place", "number of replicas that the controller places, or +N for N more")
 	f.Var(&r.nodeID, "node-id", "DRBD node id")
 	f.Var(&r.tcpPort, "drbd-tcp-port", "port of DRBD")
 	f.BoolVar(&r.drbdDiskless, "drbd-diskless", false, "a DRBD replica without a disk")
@@ -80,7 +80,7 @@ func (r *replicaCount) Set(text string) error {
 	digits, more := strings.CutPrefix(text, "+")
 	r.more = more
 	if err := r.number.Set(digits); err != nil || *r.value == 0 {
-		return usagef("%q: want a number of replicas, +N for N more, or all", text)
+		return usagef("%q: want a number of replicas, or +N for N more", text)
 	}
 	return nil
 }
@@ -149,6 +149,9 @@ func (a *app) place(ctx context.Context, s *session, resource string, where *pla
 	if count.every {
 		filter.AdditionalPlaceCount = new(client.Int32(0))
 	}
+	if where.dry && count.every {
+		return usagef("--dry-run shows where a number of replicas would go: give the number instead of all")
+	}
 	if where.dry {
 		return s.planPlace(ctx, resource, *filter)
 	}
@@ -186,7 +189,7 @@ func (a *app) autoPlace() *cobra.Command {
 	}
 	where.addTo(cmd, "p")
 	dryRun(cmd, &where.dry)
-	cmd.Flags().Var(&count, "place-count", "number of replicas, +N for N more, or all (default what the group says)")
+	cmd.Flags().Var(&count, "place-count", "number of replicas, or +N for N more (default what the group says)")
 	cmd.Flags().BoolVar(&diskless, "drbd-diskless", false, "DRBD replicas without a disk")
 	return cmd
 }

@@ -95,7 +95,7 @@ func (a *app) adjust() *cobra.Command {
 			return s.changed(s.AdjustResourceGroup(ctx, args[0], client.ResourceGroupAdjust{}))
 		}),
 	}
-	pastable(cmd)
+	tabular(cmd)
 	return cmd
 }
 
@@ -133,8 +133,12 @@ func (a *app) resourceGroupList() *cobra.Command {
 	return cmd
 }
 
-// volumeNumbers returns the numbers of a group's volume groups. A group that was deleted since it was listed has none.
+// volumeNumbers returns the numbers of a group's volume groups. A group that was deleted since it was listed has none, and a file says
+// nothing of them.
 func volumeNumbers(ctx context.Context, s *session, group string) (string, error) {
+	if s.fromFile {
+		return "", nil
+	}
 	all, err := s.VolumeGroups(ctx, group)
 	if err != nil && !client.IsNotFound(err) {
 		return "", err

@@ -26,6 +26,7 @@ type session struct {
 	out      io.Writer // where answers go
 	form     form
 	pastable bool
+	fromFile bool // a file answers, and that once
 	groupBy  list
 	last     []byte            // the answer of the last call as it came
 	url      string            // of the last call
