@@ -29,6 +29,13 @@ type works struct {
 
 // startWorks runs a queue in the bubble of the caller.
 func startWorks(perLane int) *works {
+	w := newWorks(perLane)
+	w.begin()
+	return w
+}
+
+// newWorks returns a queue that begins no work before begin.
+func newWorks(perLane int) *works {
 	w := &works{done: map[string]chan next{}, ended: make(chan struct{})}
 	w.queue = newQueue(perLane, func(ctx context.Context, k string) next {
 		w.mu.Lock()
@@ -50,6 +57,10 @@ func startWorks(perLane int) *works {
 			return next{}
 		}
 	})
+	return w
+}
+
+func (w *works) begin() {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
 	go func() {
@@ -57,7 +68,6 @@ func startWorks(perLane int) *works {
 		w.run(ctx, ctx)
 		w.wait()
 	}()
-	return w
 }
 
 func (w *works) stop() {
@@ -91,12 +101,13 @@ func (w *works) expect(t *testing.T, want ...string) {
 
 func TestUrgentWorkFindsASlotAndGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := startWorks(4)
-		defer w.stop()
+		w := newWorks(4)
 		for i := range 5 {
 			w.wake(fmt.Sprint("destroy", i), "l", destroying)
 			w.wake(fmt.Sprint("look", i), "l", routine)
 		}
+		w.begin() // Not before all of it is there to choose from.
+		defer w.stop()
 		w.expect(t, "destroy0", "look0", "look1")
 		w.wake("new0", "l", urgent)
 		w.wake("new1", "l", urgent)
