@@ -174,10 +174,8 @@ func (s *Resources) usedOn(id model.ResourceID) (inUse, known bool) {
 
 // replicaLevels is all that a replica inherits properties from.
 func replicaLevels(r store.Reader, d schema.Definition, x schema.Resource) []props.Level {
-	g, _ := schema.Groups.Get(r, d.Group)
 	n, _ := schema.Nodes.Get(r, x.Node)
-	return append(append(cluster(r), levelsOf(d, g)...),
-		props.Level{Scope: props.Node, Props: n.Props}, props.Level{Scope: props.Resource, Props: x.Props})
+	return append(inherited(r, d), props.Level{Scope: props.Node, Props: n.Props}, props.Level{Scope: props.Resource, Props: x.Props})
 }
 
 // autoDisk gives a replica a disk in the pool of its node that the placer prefers, and marks it,
@@ -240,7 +238,7 @@ func (s *Resources) cleanUp(ctx context.Context, marked schema.Resource) (done b
 		return true, s.unmark(ctx, x)
 	}
 	for _, c := range s.dispensable(view, x) {
-		if err := s.unused(ctx, d.Name, []schema.Resource{c}); err != nil {
+		if err := s.Unused(ctx, d.Name, []schema.Resource{c}); err != nil {
 			return false, err
 		}
 		if done, err = s.removeFor(ctx, c, x); done || err != nil {
@@ -303,10 +301,9 @@ func (s *Resources) removeFor(ctx context.Context, c, x schema.Resource) (remove
 // dispense takes the disk of a replica away: the replica stays as the tie-breaker where one is
 // needed without its disk, and is deleted otherwise.
 func (s *Resources) dispense(tx *store.Tx, d schema.Definition, r schema.Resource, b birth) error {
-	g, _ := schema.Groups.Get(tx, d.Group)
 	v := votesOf(tx, r.Definition)
 	v.diskful--
-	if v.even() && len(v.tieBreakers) == 0 && !sharesData(tx, r) && props.Bool(autoTieBreaker, append(cluster(tx), levelsOf(d, g)...)...) {
+	if v.lackTieBreaker(inherited(tx, d)) && !sharesData(tx, r) {
 		return s.loseDisk(tx, r, schema.TieBreaker)
 	}
 	if _, err := s.markDeleting(tx, r); err != nil {

@@ -29,7 +29,7 @@ func (s *Resources) DeleteDefinition(ctx context.Context, name string) ([]errs.N
 	if err != nil {
 		return nil, err
 	}
-	if err := s.unused(ctx, d.Name, slices.Collect(schema.ResourcesOf(view, d.Name.Key()))); err != nil {
+	if err := s.Unused(ctx, d.Name, slices.Collect(schema.ResourcesOf(view, d.Name.Key()))); err != nil {
 		return nil, err
 	}
 	var ids []model.ResourceID
@@ -122,7 +122,7 @@ func (s *Resources) Delete(ctx context.Context, definition, node string, keep ..
 		return nil, err
 	}
 	d, _ := schema.Definitions.Get(view, r.Definition)
-	if err := s.unused(ctx, d.Name, []schema.Resource{r}); err != nil {
+	if err := s.Unused(ctx, d.Name, []schema.Resource{r}); err != nil {
 		return nil, err
 	}
 	b := s.birth()
@@ -236,10 +236,10 @@ func dropConnections(tx *store.Tx, id model.ResourceID) error {
 	return nil
 }
 
-// unused asks the connected nodes whether anyone uses the devices, and refuses with the
-// users' names. Nodes that are not connected cannot be asked; their agents look themselves
+// Unused asks the connected nodes whether anyone uses the devices, and refuses with the
+// users' names. It is asked before an intent is committed. Nodes that are not connected cannot be asked; their agents look themselves
 // before they touch anything.
-func (s *Resources) unused(ctx context.Context, name model.DefinitionName, replicas []schema.Resource) error {
+func (s *Resources) Unused(ctx context.Context, name model.DefinitionName, replicas []schema.Resource) error {
 	const patience = 15 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

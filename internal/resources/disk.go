@@ -12,7 +12,6 @@ import (
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
-	"github.com/holdfast-storage/holdfast/internal/observed"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/store"
 )
@@ -31,29 +30,43 @@ func (s *Resources) AddDisk(ctx context.Context, definition, node string, c Disk
 		return nil, err
 	}
 	b := s.birth()
+	_, notices, err := s.change(ctx, "given a disk", definition, node, func(tx *store.Tx, d schema.Definition, r schema.Resource) (*errs.Notice, error) {
+		if r.Kind == schema.Diskful && r.Becomes == "" {
+			return hasDiskAlready(d.Name, schema.NameOfNode(tx, r.Node)), nil
+		}
+		return nil, s.giveDisk(tx, d, r.Node, c.Pool, layers, b)
+	})
+	return notices, err
+}
+
+func hasDiskAlready(name model.DefinitionName, node model.NodeName) *errs.Notice {
+	return &errs.Notice{Kind: errs.HasDiskAlready, Object: errs.Resource, Message: fmt.Sprintf("resource %s on node %s has a disk already", name, node)}
+}
+
+// change commits a change of one replica and waits for its node. A notice from the change says
+// that there was nothing to do.
+func (s *Resources) change(
+	ctx context.Context, verb, definition, node string, change func(*store.Tx, schema.Definition, schema.Resource) (*errs.Notice, error),
+) (schema.Resource, []errs.Notice, error) {
+	var r schema.Resource
 	var d schema.Definition
-	var id model.ResourceID
 	var notice *errs.Notice
-	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
-		r, err := schema.FindResource(tx, definition, node)
-		if err != nil {
+	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) (err error) {
+		if r, err = schema.FindResource(tx, definition, node); err != nil {
 			return err
 		}
-		id, notice = r.ID(), nil
 		d, _ = schema.Definitions.Get(tx, r.Definition)
-		if r.Kind == schema.Diskful && r.Becomes == "" {
-			notice = &errs.Notice{Kind: errs.HasDiskAlready, Object: errs.Resource, Message: fmt.Sprintf("resource %s on node %s has a disk already", d.Name, node)}
-			return nil
-		}
-		return s.giveDisk(tx, d, r.Node, c.Pool, layers, b)
+		notice, err = change(tx, d, r)
+		return err
 	})
 	switch {
 	case err != nil:
-		return nil, err
+		return r, nil, err
 	case notice != nil:
-		return []errs.Notice{*notice}, nil
+		return r, []errs.Notice{*notice}, nil
 	}
-	return s.settled(ctx, "given a disk", d.Name, rev, id)
+	notices, err := s.settled(ctx, verb, d.Name, rev, r.ID())
+	return r, notices, err
 }
 
 // settled waits for the part of one node.
@@ -62,17 +75,21 @@ func (s *Resources) settled(ctx context.Context, verb string, name model.Definit
 	if failed != nil {
 		return notices, failed.Fix("the node tries again by itself; look at the state of the resource")
 	}
+	return notices, s.noted(ctx, verb, name, rev, id)
+}
+
+// noted takes note in the row of what a node has said, and waits until it has said it of the row
+// as it is now.
+func (s *Resources) noted(ctx context.Context, verb string, name model.DefinitionName, rev store.Revision, id model.ResourceID) error {
 	if err := s.Finish(context.WithoutCancel(ctx), id); err != nil {
-		return notices, err
+		return err
 	}
-	// What the node has said is noted in the row, and it shall have said it of the row as it is now.
 	if now := schema.Resources.Revision(s.Store.Snapshot(), id); now > rev {
-		_, failed = s.Await(ctx, verb, name, now, []model.ResourceID{id})
+		if _, failed := s.Await(ctx, verb, name, now, []model.ResourceID{id}); failed != nil {
+			return failed
+		}
 	}
-	if failed != nil {
-		return notices, failed
-	}
-	return notices, nil
+	return nil
 }
 
 // giveDisk gives a node a replica with a disk, or a disk to the replica that it has.
@@ -120,35 +137,21 @@ func (s *Resources) giveDisk(tx *store.Tx, d schema.Definition, node model.NodeK
 // have all data, and where no layer brings the data over the network. That it has none is a
 // notice. The new kind is Client or TieBreaker.
 func (s *Resources) RemoveDisk(ctx context.Context, definition, node string, kind schema.ResourceKind) ([]errs.Notice, error) {
-	var d schema.Definition
-	var id model.ResourceID
-	var notice *errs.Notice
-	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
-		r, err := schema.FindResource(tx, definition, node)
-		if err != nil {
-			return err
-		}
-		id, notice = r.ID(), nil
-		d, _ = schema.Definitions.Get(tx, r.Definition)
+	const verb = "without its disk"
+	r, notices, err := s.change(ctx, verb, definition, node, func(tx *store.Tx, d schema.Definition, r schema.Resource) (*errs.Notice, error) {
 		if r.Kind != schema.Diskful {
-			notice = &errs.Notice{Kind: errs.DisklessAlready, Object: errs.Resource, Message: fmt.Sprintf("resource %s on node %s has no disk", d.Name, node)}
-			return nil
+			return &errs.Notice{Kind: errs.DisklessAlready, Object: errs.Resource, Message: fmt.Sprintf("resource %s on node %s has no disk", d.Name, node)}, nil
 		}
 		if err := s.removable(tx, d, r); err != nil {
-			return err
+			return nil, err
 		}
-		return s.loseDisk(tx, r, kind)
+		return nil, s.loseDisk(tx, r, kind)
 	})
-	switch {
-	case err != nil:
-		return nil, err
-	case notice != nil:
-		return []errs.Notice{*notice}, nil
-	}
-	if notices, err := s.settled(ctx, "without its disk", d.Name, rev, id); err != nil || len(notices) > 0 {
+	if err != nil || len(notices) > 0 {
 		return notices, err
 	}
-	return s.settled(ctx, "without its disk", d.Name, schema.Resources.Revision(s.Store.Snapshot(), id), id)
+	view := s.Store.Snapshot()
+	return s.settled(ctx, verb, schema.NameOfDefinition(view, r.Definition), schema.Resources.Revision(view, r.ID()), r.ID())
 }
 
 // removable refuses to take a disk away that is needed.
@@ -226,7 +229,7 @@ func (s *Resources) Deactivate(ctx context.Context, definition, node string) ([]
 	if err != nil {
 		return nil, err
 	}
-	if err := s.unused(ctx, schema.NameOfDefinition(view, r.Definition), []schema.Resource{r}); err != nil {
+	if err := s.Unused(ctx, schema.NameOfDefinition(view, r.Definition), []schema.Resource{r}); err != nil {
 		return nil, err
 	}
 	return s.setInactive(ctx, definition, node, true)
@@ -237,39 +240,24 @@ func (s *Resources) setInactive(ctx context.Context, definition, node string, in
 	if inactive {
 		verb = "deactivated"
 	}
-	var name model.DefinitionName
-	var id model.ResourceID
-	already := false
-	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
-		r, err := schema.FindResource(tx, definition, node)
-		if err != nil {
-			return err
-		}
-		name, id = schema.NameOfDefinition(tx, r.Definition), r.ID()
-		if already = r.Inactive == inactive; already {
-			return nil
-		}
+	_, notices, err := s.change(ctx, verb, definition, node, func(tx *store.Tx, d schema.Definition, r schema.Resource) (*errs.Notice, error) {
 		n, _ := schema.Nodes.Get(tx, r.Node)
+		if r.Inactive == inactive {
+			return &errs.Notice{Kind: errs.SuccessNote, Object: errs.Resource, Message: fmt.Sprintf("resource %s on node %s is %s already", d.Name, n.Name, verb)}, nil
+		}
 		if err := s.connected(n); err != nil {
-			return err
+			return nil, err
 		}
 		if r.Deleting {
-			return errs.New(errs.Closing, errs.Resource, "resource %s on node %s is not %s", name, n.Name, verb).Because("it is being deleted")
+			return nil, errs.New(errs.Closing, errs.Resource, "resource %s on node %s is not %s", d.Name, n.Name, verb).Because("it is being deleted")
 		}
 		if by := activeElsewhere(tx, r); !inactive && by != "" {
-			return errs.New(errs.InUse, errs.Resource, "resource %s on node %s is not activated", name, n.Name).
+			return nil, errs.New(errs.InUse, errs.Resource, "resource %s on node %s is not activated", d.Name, n.Name).
 				Because("it is active on node %s, in the same shared space", by).Fix("deactivate it there first")
 		}
 		r.Inactive = inactive
-		return schema.Resources.Update(tx, r)
+		return nil, schema.Resources.Update(tx, r)
 	})
-	switch {
-	case err != nil:
-		return nil, err
-	case already:
-		return []errs.Notice{{Kind: errs.SuccessNote, Object: errs.Resource, Message: fmt.Sprintf("resource %s on node %s is %s already", name, node, verb)}}, nil
-	}
-	notices, err := s.settled(ctx, verb, name, rev, id)
 	if inactive && errs.Is(err, errs.InUse) {
 		// Someone came between the question and the commit: he keeps it.
 		if _, failed := s.setInactive(ctx, definition, node, false); failed != nil {
@@ -314,7 +302,7 @@ func activeElsewhere(r store.Reader, x schema.Resource) model.NodeName {
 
 // upToDateOn tells whether a replica is known to have all its data now.
 func (s *Resources) upToDateOn(r store.Reader, x schema.Resource) bool {
-	st, _ := s.Observed.Resource(x.ID())
+	st, ready := s.ready(r, x.ID())
 	d, _ := schema.Definitions.Get(r, x.Definition)
-	return st.Current && st.Phase == observed.Ready && st.Generation >= uint64(schema.Resources.Revision(r, x.ID())) && hasAllData(d, st)
+	return ready && hasAllData(d, st)
 }

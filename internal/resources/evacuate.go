@@ -185,7 +185,7 @@ func (s *Resources) restoreReplica(ctx context.Context, id model.ResourceID, o R
 	}
 	var why string
 	if o.DeleteResources {
-		if err := s.unused(ctx, d.Name, []schema.Resource{r}); err != nil {
+		if err := s.Unused(ctx, d.Name, []schema.Resource{r}); err != nil {
 			why = err.Error()
 		}
 	}

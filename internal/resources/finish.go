@@ -25,13 +25,12 @@ func (s *Resources) Finish(ctx context.Context, ids ...model.ResourceID) error {
 		if !ok || !unfinished(r) {
 			continue
 		}
-		st, _ := s.Observed.Resource(id)
-		rev := schema.Resources.Revision(view, id)
-		if !st.Current || st.Phase != observed.Ready || st.Generation < uint64(rev) {
+		st, ready := s.ready(view, id)
+		if !ready {
 			continue
 		}
 		_, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
-			if schema.Resources.Revision(tx, id) != rev {
+			if schema.Resources.Revision(tx, id) != schema.Resources.Revision(view, id) {
 				return nil
 			}
 			return finish(tx, r, st)
@@ -39,6 +38,13 @@ func (s *Resources) Finish(ctx context.Context, ids ...model.ResourceID) error {
 		failed = append(failed, err)
 	}
 	return errors.Join(failed...)
+}
+
+// ready returns what is known of a replica, and whether its node said now that the row is carried
+// out as it is.
+func (s *Resources) ready(r store.Reader, id model.ResourceID) (observed.ResourceStatus, bool) {
+	st, _ := s.Observed.Resource(id)
+	return st, st.Current && st.Phase == observed.Ready && st.Generation >= uint64(schema.Resources.Revision(r, id))
 }
 
 // unfinished tells whether a replica waits for a word of its node.

@@ -73,7 +73,7 @@ func (s *Resources) dropReplica(tx *store.Tx, r schema.Resource) error {
 	if err := retireNodeID(tx, r); err != nil {
 		return err
 	}
-	return s.tidy(tx, r.Definition)
+	return s.Tidy(tx, r.Definition)
 }
 
 // dropVolumes takes volumes that are gone out of a replica that stays.
@@ -96,11 +96,11 @@ func (s *Resources) dropVolumes(tx *store.Tx, r schema.Resource, gone []model.Vo
 	if err := schema.ReleaseSources(tx, was); err != nil {
 		return err
 	}
-	return s.tidy(tx, r.Definition)
+	return s.Tidy(tx, r.Definition)
 }
 
-// tidy removes what is being deleted of a definition and has nothing left on any host.
-func (s *Resources) tidy(tx *store.Tx, key model.DefinitionKey) error {
+// Tidy removes what is being deleted of a definition and has nothing left on any host.
+func (s *Resources) Tidy(tx *store.Tx, key model.DefinitionKey) error {
 	d, ok := schema.Definitions.Get(tx, key)
 	if !ok {
 		return nil

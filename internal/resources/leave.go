@@ -10,7 +10,6 @@ import (
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
-	"github.com/holdfast-storage/holdfast/internal/observed"
 	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/store"
@@ -102,7 +101,7 @@ func (l leaving) lacks(r store.Reader, d schema.Definition, x schema.Resource) b
 func (l leaving) enough(r store.Reader, d schema.Definition) int {
 	g, _ := schema.Groups.Get(r, d.Group)
 	if !l.node.Evacuating {
-		if n, set := props.Int("DrbdOptions/AutoEvictMinReplicaCount", append(cluster(r), levelsOf(d, g)...)...); set {
+		if n, set := props.Int("DrbdOptions/AutoEvictMinReplicaCount", inherited(r, d)...); set {
 			return int(n)
 		}
 	}
@@ -164,17 +163,11 @@ func (l leaving) unready(r store.Reader, d schema.Definition, x schema.Resource)
 
 // sound lists the nodes of the other replicas that count and are known to have all data now.
 func (s *Resources) sound(r store.Reader, x schema.Resource) []model.NodeKey {
-	d, _ := schema.Definitions.Get(r, x.Definition)
 	var nodes []model.NodeKey
 	for _, o := range remaining(r, x) {
-		st, _ := s.Observed.Resource(o.ID())
-		if !st.Current || st.Phase != observed.Ready || st.Generation < uint64(schema.Resources.Revision(r, o.ID())) {
-			continue
+		if s.upToDateOn(r, o) {
+			nodes = append(nodes, o.Node)
 		}
-		if !hasAllData(d, st) {
-			continue
-		}
-		nodes = append(nodes, o.Node)
 	}
 	return nodes
 }
@@ -184,7 +177,7 @@ const upToDate = "UpToDate"
 
 // remove deletes a replica that nobody uses and nobody needs any more.
 func (l leaving) remove(ctx context.Context, d schema.Definition, x schema.Resource) finding {
-	if err := l.unused(ctx, d.Name, []schema.Resource{x}); err != nil {
+	if err := l.Unused(ctx, d.Name, []schema.Resource{x}); err != nil {
 		return finding{err: err}
 	}
 	removed, b := false, l.birth()

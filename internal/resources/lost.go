@@ -122,11 +122,8 @@ func (s *Resources) DropSnapshot(tx *store.Tx, id model.SnapshotReplicaID) error
 	if err := schema.Snapshots.Delete(tx, whole); err != nil {
 		return err
 	}
-	return s.tidy(tx, id.Definition)
+	return s.Tidy(tx, id.Definition)
 }
-
-// Tidy removes a definition that is being deleted and has nothing left on any host.
-func (s *Resources) Tidy(tx *store.Tx, d model.DefinitionKey) error { return s.tidy(tx, d) }
 
 // rest removes what a node without replicas has, some rows at a time, and at last the node. It
 // tells whether there is more.

@@ -6,7 +6,6 @@ package resources
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
@@ -37,11 +36,12 @@ func (s *Resources) MigrateDisk(ctx context.Context, definition, from, to string
 	case m.notice != nil:
 		return []errs.Notice{*m.notice}, nil
 	}
-	notices, failed := s.Await(ctx, "given a disk", m.definition.Name, rev, []model.ResourceID{m.target})
+	const verb = "given a disk"
+	notices, failed := s.Await(ctx, verb, m.definition.Name, rev, []model.ResourceID{m.target})
 	if failed != nil {
 		return notices, m.takeBack(context.WithoutCancel(ctx), failed)
 	}
-	if err := s.Finish(context.WithoutCancel(ctx), m.target); err != nil {
+	if err := s.noted(ctx, verb, m.definition.Name, rev, m.target); err != nil {
 		return notices, err
 	}
 	waiting, cancel := s.patient(ctx)
@@ -104,9 +104,7 @@ func (m *migration) commit(tx *store.Tx, definition, to string) error {
 		m.was = old.Kind
 	}
 	if m.was == schema.Diskful && !old.Deleting && old.Becomes == "" {
-		m.notice = &errs.Notice{
-			Kind: errs.HasDiskAlready, Object: errs.Resource, Message: fmt.Sprintf("resource %s on node %s has a disk already", m.definition.Name, n.Name),
-		}
+		m.notice = hasDiskAlready(m.definition.Name, n.Name)
 		return nil
 	}
 	if err := m.give(tx, source, stays); err != nil {
@@ -154,11 +152,7 @@ func (m *migration) takeBack(ctx context.Context, why *errs.Error) error {
 			_, err := m.markDeleting(tx, x)
 			return err
 		}
-		x.Adding, x.Becomes, x.Volumes = false, m.was, slices.Clone(x.Volumes)
-		for i := range x.Volumes {
-			x.Volumes[i].Deleting = true
-		}
-		return schema.Resources.Update(tx, x)
+		return m.loseDisk(tx, x, m.was)
 	})
 	if err != nil {
 		return withDetail(why, "what was begun could not be taken back: %v", err)
@@ -207,7 +201,7 @@ func (s *Resources) migrate(ctx context.Context, j schema.Job, progress Progress
 // takeSource marks the replica of the source for deletion, once nobody uses it and as long as
 // the target has all data.
 func (s *Resources) takeSource(ctx context.Context, d schema.Definition, source schema.Resource, target model.ResourceID) error {
-	if err := s.unused(ctx, d.Name, []schema.Resource{source}); err != nil {
+	if err := s.Unused(ctx, d.Name, []schema.Resource{source}); err != nil {
 		return err
 	}
 	b := s.birth()

@@ -55,6 +55,18 @@ func votesOf(r store.Reader, d model.DefinitionKey) votes {
 // them.
 func (v votes) even() bool { return v.diskful >= 2 && v.diskful%2 == 0 && v.clients == 0 }
 
+// lackTieBreaker tells whether a definition is to get a tie-breaker: its disks are even, and the
+// properties ask for one.
+func (v votes) lackTieBreaker(levels []props.Level) bool {
+	return v.even() && len(v.tieBreakers) == 0 && props.Bool(autoTieBreaker, levels...)
+}
+
+// inherited is all that a definition inherits properties from, and its own.
+func inherited(r store.Reader, d schema.Definition) []props.Level {
+	g, _ := schema.Groups.Get(r, d.Group)
+	return append(cluster(r), levelsOf(d, g)...)
+}
+
 // settleVotes brings the tie-breaker and the quorum of a definition to what its replicas ask for,
 // in the transaction that changed them. It returns the tie-breakers that it has added, and what
 // it has done.
@@ -63,22 +75,17 @@ func (s *Resources) settleVotes(tx *store.Tx, key model.DefinitionKey, b birth) 
 	if !ok || d.Deleting || !model.Replicates(d.Layers) {
 		return nil, nil, nil
 	}
-	g, _ := schema.Groups.Get(tx, d.Group)
-	levels := append(cluster(tx), levelsOf(d, g)...)
-	v := votesOf(tx, key)
-	switch auto := props.Bool(autoTieBreaker, levels...); {
-	case !auto:
-	case v.even() && len(v.tieBreakers) == 0:
+	levels, v := inherited(tx, d), votesOf(tx, key)
+	switch {
+	case v.lackTieBreaker(levels):
 		added, notices, err = s.addTieBreaker(tx, d, b)
-		v = votesOf(tx, key)
-	case !v.even() && len(v.tieBreakers) > 0:
+	case !v.even() && len(v.tieBreakers) > 0 && props.Bool(autoTieBreaker, levels...):
 		notices, err = s.dropTieBreakers(tx, d, v.tieBreakers)
-		v = votesOf(tx, key)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	return added, notices, settleQuorum(tx, d, g, v)
+	return added, notices, settleQuorum(tx, d, levels)
 }
 
 // addTieBreaker adds a tie-breaker on the node that has least to do.
@@ -133,17 +140,18 @@ func (s *Resources) dropTieBreakers(tx *store.Tx, d schema.Definition, list []sc
 }
 
 // settleQuorum sets the quorum of a definition, unless a user has done so anywhere.
-func settleQuorum(tx *store.Tx, d schema.Definition, g schema.Group, v votes) error {
+func settleQuorum(tx *store.Tx, d schema.Definition, levels []props.Level) error {
 	value, set := d.Props.Get(quorumKey)
 	by, _ := d.Props.Get(quorumSetBy)
-	if policy, _ := props.Text("DrbdOptions/auto-quorum", append(cluster(tx), levelsOf(d, g)...)...); set && by != setByRules || policy == "disabled" {
+	if policy, _ := props.Text("DrbdOptions/auto-quorum", levels...); set && by != setByRules || policy == "disabled" {
 		return nil
 	}
-	for _, p := range []model.Props{g.Props, schema.SettingsOf(tx)} {
-		if _, theirs := p.Get(quorumKey); theirs {
+	for _, l := range levels {
+		if _, theirs := l.Props.Get(quorumKey); theirs && l.Scope != props.Definition {
 			return nil
 		}
 	}
+	v := votesOf(tx, d.Name.Key())
 	want := "off"
 	if v.diskful >= 3 || v.diskful == 2 && v.clients+len(v.tieBreakers) > 0 {
 		want = majority
@@ -163,14 +171,13 @@ func (s *Resources) takesOver(tx *store.Tx, r schema.Resource, keep bool) bool {
 	if r.Kind == schema.Diskful || r.Deleting || d.Deleting || !model.Replicates(d.Layers) || r.Kind == schema.TieBreaker && !keep {
 		return false
 	}
-	g, _ := schema.Groups.Get(tx, d.Group)
 	v := votesOf(tx, r.Definition)
 	if r.Kind == schema.Client {
 		v.clients--
 	} else {
 		v.tieBreakers = slices.DeleteFunc(v.tieBreakers, func(x schema.Resource) bool { return x.Node == r.Node })
 	}
-	return v.even() && len(v.tieBreakers) == 0 && props.Bool(autoTieBreaker, append(cluster(tx), levelsOf(d, g)...)...)
+	return v.lackTieBreaker(inherited(tx, d))
 }
 
 // takeOver makes a replica without a disk the tie-breaker.

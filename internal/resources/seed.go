@@ -117,20 +117,10 @@ func (s *Resources) Failed(verb string, name model.DefinitionName, ids []model.R
 	return notReady(verb, name, failing)
 }
 
-// Unused asks the connected nodes who uses the devices of replicas, and refuses with their
-// names. It is asked before an intent is committed.
-func (s *Resources) Unused(ctx context.Context, name model.DefinitionName, replicas []schema.Resource) error {
-	return s.unused(ctx, name, replicas)
-}
-
 // TakeBack marks replicas that a failed call has added for deletion, waits for the hosts that
 // are there, and returns why the call failed.
 func (s *Resources) TakeBack(ctx context.Context, why *errs.Error, d schema.Definition, ids []model.ResourceID) error {
-	put := make([]touched, len(ids))
-	for i, id := range ids {
-		put[i] = touched{id: id}
-	}
-	return s.takeBack(context.WithoutCancel(ctx), why, d, put)
+	return s.takeBack(context.WithoutCancel(ctx), why, d, touches(ids))
 }
 
 // CloseDefinition marks a definition and its replicas for deletion, in the transaction of its

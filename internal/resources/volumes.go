@@ -228,7 +228,7 @@ func (s *Resources) DeleteVolumeDefinition(ctx context.Context, definition strin
 		return nil, err
 	}
 	d, _ := schema.Definitions.Get(view, vd.Definition)
-	if err := s.unused(ctx, d.Name, slices.Collect(schema.ResourcesOf(view, vd.Definition))); err != nil {
+	if err := s.Unused(ctx, d.Name, slices.Collect(schema.ResourcesOf(view, vd.Definition))); err != nil {
 		return nil, err
 	}
 	return s.removeVolume(ctx, definition, vd.Number, vd.UUID)
