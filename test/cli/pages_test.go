@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -191,4 +192,43 @@ func commands(t *testing.T) []path {
 		t.Fatal(fmt.Sprint("found only ", all))
 	}
 	return all
+}
+
+// TestCommandsThatPagesNameExist asks for the help of each command that a page or a topic writes outside of the examples that are run:
+// that fails when there is no such command, or it has no such option.
+func TestCommandsThatPagesNameExist(t *testing.T) {
+	var pages []string
+	for _, pattern := range []string{"../../README.md", "../../docs/*.md", "../../internal/cli/topics/*.txt"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, files, err)
+		}
+		pages = append(pages, files...)
+	}
+	named := regexp.MustCompile("(?m)(?:`|'|^ +)holdfast ([a-z][^`'\n]*)")
+	ends := regexp.MustCompile(`  .*| [|>&].*| -- .*`)
+	found := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+			found++
+			args := strings.Fields(ends.ReplaceAllString(m[1], ""))
+			if args[0] == "help" {
+				continue
+			}
+			out, err := exec.Command(filepath.Join(binaries(t), "holdfast"), append(args, "--help")...).CombinedOutput()
+			_, usage, _ := strings.Cut(string(out), "Usage:\n")
+			usage, _, _ = strings.Cut(usage, "\n")
+			// A group shows its help whatever follows its name.
+			if isGroup := strings.HasSuffix(usage, " COMMAND"); err != nil || isGroup && len(strings.Fields(usage)) != len(args)+2 {
+				t.Errorf("%s: holdfast %s: %v\n%s", page, m[1], err, out)
+			}
+		}
+	}
+	if least := 60; found < least {
+		t.Errorf("found only %d commands", found)
+	}
 }

@@ -120,35 +120,40 @@ func plain(s string) string {
 	return strings.TrimSpace(s)
 }
 
-func TestTheExamplesOfTheReadmePrintWhatItShows(t *testing.T) {
+// TestTheExamplesOfPagesPrintWhatTheyShow runs each of these pages from top to bottom beside a Holdfast of its own.
+func TestTheExamplesOfPagesPrintWhatTheyShow(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("devices need root")
 	}
-	env := up(t)
-	for _, e := range examples(t, "../../README.md") {
-		shell := exec.CommandContext(t.Context(), "sh", "-c", e.command)
-		shell.Env = env
-		out, err := shell.CombinedOutput()
-		if failed := err != nil; failed != strings.HasPrefix(e.output, "ERROR") {
-			t.Errorf("README.md:%d: $ %s: %v", e.line, e.command, err)
-		}
-		if got, want := plain(string(out)), plain(e.output); got != want {
-			t.Errorf("README.md:%d: $ %s\nprints\n%s\nnot\n%s", e.line, e.command, got, want)
-		}
+	for _, page := range []string{"README.md", "docs/snapshots.md"} {
+		t.Run(page, func(t *testing.T) {
+			env := up(t)
+			for _, e := range examples(t, "../../"+page) {
+				shell := exec.CommandContext(t.Context(), "sh", "-c", e.command)
+				shell.Env = env
+				out, err := shell.CombinedOutput()
+				if failed := err != nil; failed != strings.HasPrefix(e.output, "ERROR") {
+					t.Errorf("%s:%d: $ %s: %v", page, e.line, e.command, err)
+				}
+				if got, want := plain(string(out)), plain(e.output); got != want {
+					t.Errorf("%s:%d: $ %s\nprints\n%s\nnot\n%s", page, e.line, e.command, got, want)
+				}
+			}
+		})
 	}
 }
 
 func TestWhatPagesPointToExists(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#]+)\)`)
-	pages, err := filepath.Glob("../../*.md")
-	if err != nil {
-		t.Fatal(err)
+	var pages []string
+	for _, folder := range []string{"", "docs/", "docs/cli/", "docs/adr/", "test/lab/"} {
+		some, err := filepath.Glob("../../" + folder + "*.md")
+		if err != nil || len(some) == 0 {
+			t.Fatalf("the pages of %s: %v, %v", folder, some, err)
+		}
+		pages = append(pages, some...)
 	}
-	more, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, page := range append(pages, more...) {
+	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

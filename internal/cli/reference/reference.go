@@ -141,6 +141,7 @@ func variables() [][2]string {
 		{"LS_CONTROLLERS", "controllers to ask, separated by commas"},
 		{"LS_CLIENT_NAME", "value of the global option --name, such as LS_CLIENT_TIMEOUT"},
 		{"HOLDFAST_TOKEN", "token to show to the controller"},
+		{"HOLDFAST_SOCKET", "where the agent of this host listens, for hold"},
 		{"NO_COLOR", "no colours, whatever its value"},
 	}
 }
