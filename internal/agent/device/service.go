@@ -5,7 +5,6 @@ package device
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/holdfast-storage/holdfast/api/agentpb"
 	"github.com/holdfast-storage/holdfast/internal/errs"
@@ -29,9 +28,9 @@ func (s *Service) List(ctx context.Context) ([]*agentpb.Device, error) {
 	return list, nil
 }
 
-// CreateBackend makes nothing: this version drives no pools on volume groups and zpools.
+// CreateBackend makes nothing: this version uses volume groups and zpools, and does not make them.
 func (s *Service) CreateBackend(_ context.Context, b *agentpb.CreateBackend) error {
 	return errs.New(errs.Unsupported, errs.Node, "%s cannot be made on this host", b.GetName()).
-		Because("%s", fmt.Sprintf("this version of the agent does not drive the provider %s", b.GetProvider())).
-		Fix("use a pool of the provider FILE or FILE_THIN in a folder of the host")
+		Because("this version of the agent makes nothing for the provider %s on devices", b.GetProvider()).
+		Fix("make it with the tools of the host, such as vgcreate or zpool create, and create a storage pool on it")
 }
