@@ -60,7 +60,7 @@ func Open(ctx context.Context, c Config) (*Holding, error) {
 		h.log = slog.New(slog.DiscardHandler)
 	}
 	if err := h.open(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the holds of this host: %w", err), h.close(ctx))
+		return nil, errors.Join(fmt.Errorf("open the holds of this host: %w", err), h.Close(ctx))
 	}
 	return h, nil
 }
@@ -123,9 +123,7 @@ func (h *Holding) take() error {
 }
 
 // Close ends all work in pools on mounts. What is mounted and held stays so.
-func (h *Holding) Close(ctx context.Context) error { return h.close(ctx) }
-
-func (h *Holding) close(ctx context.Context) (err error) {
+func (h *Holding) Close(ctx context.Context) (err error) {
 	if h.pools != nil {
 		h.pools.Close(ctx)
 	}

@@ -4,6 +4,7 @@
 package libvirt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,11 +40,7 @@ type Finder struct {
 
 // Find implements hold.Finder. A host on which libvirt never was has no domains.
 func (f *Finder) Find(ctx context.Context) ([]hold.Found, error) {
-	limit := f.Limit
-	if limit == 0 {
-		limit = 15 * time.Second
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(f.Limit, 15*time.Second))
 	defer cancel()
 	socket, err := f.socket()
 	if err != nil || socket == "" {
@@ -72,11 +69,7 @@ func (f *Finder) socket() (string, error) {
 			return s, nil
 		}
 	}
-	dir := f.Definitions
-	if dir == "" {
-		dir = Definitions
-	}
-	defined, err := filepath.Glob(filepath.Join(dir, "*.xml"))
+	defined, err := filepath.Glob(filepath.Join(cmp.Or(f.Definitions, Definitions), "*.xml"))
 	if err != nil {
 		return "", err
 	}

@@ -11,6 +11,7 @@ package numbers
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"maps"
 	"os"
@@ -40,11 +41,7 @@ type Watcher struct {
 // Watch calls changed with the taken TCP ports and DRBD minors, each in order, at first and then when they have changed, until
 // ctx ends.
 func (w *Watcher) Watch(ctx context.Context, changed func(ports, minors []uint32)) {
-	every := w.Every
-	if every == 0 {
-		every = 30 * time.Second
-	}
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(cmp.Or(w.Every, 30*time.Second))
 	defer tick.Stop()
 	var ports, minors []uint32
 	for first := true; ; first = false {
@@ -65,7 +62,7 @@ func (w *Watcher) Watch(ctx context.Context, changed func(ports, minors []uint32
 func (w *Watcher) Look() (ports, minors []uint32) {
 	listening := map[uint32]bool{}
 	for _, table := range []string{"tcp", "tcp6"} {
-		text, err := os.ReadFile(filepath.Join(or(w.Proc, "/proc"), "net", table))
+		text, err := os.ReadFile(filepath.Join(cmp.Or(w.Proc, "/proc"), "net", table))
 		if err != nil {
 			continue // Not there without IPv6.
 		}
@@ -76,7 +73,7 @@ func (w *Watcher) Look() (ports, minors []uint32) {
 		}
 	}
 	devices := map[uint32]bool{}
-	entries, _ := os.ReadDir(filepath.Join(or(w.Sys, "/sys"), "block")) // Empty when it cannot be read.
+	entries, _ := os.ReadDir(filepath.Join(cmp.Or(w.Sys, "/sys"), "block")) // Empty when it cannot be read.
 	for _, e := range entries {
 		if text, is := strings.CutPrefix(e.Name(), "drbd"); is {
 			if n, err := strconv.ParseUint(text, 10, 20); err == nil {
@@ -119,11 +116,4 @@ func Listening(table []byte) []uint32 {
 func sorted(set map[uint32]bool) []uint32 {
 	list := slices.Sorted(maps.Keys(set))
 	return list[:min(len(list), most)]
-}
-
-func or(path, otherwise string) string {
-	if path != "" {
-		return path
-	}
-	return otherwise
 }
