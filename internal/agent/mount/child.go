@@ -89,15 +89,21 @@ func refuse(fault Fault, err error, format string, args ...any) error {
 // openFolder opens a folder by a path that has no symbolic link in it.
 func openFolder(dir string, flags int) (*os.File, error) {
 	fd, err := openAt(unix.AT_FDCWD, dir, flags|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_MAGICLINKS)
-	switch {
-	case errors.Is(err, unix.ELOOP):
-		return nil, refuse(Linked, nil, "%s", dir)
-	case errors.Is(err, unix.ENOTDIR):
-		return nil, refuse(NotAFolder, nil, "%s", dir)
-	case err != nil:
-		return nil, refuse(Failed, err, "open %s", dir)
+	if err != nil {
+		return nil, refuseOpen(err, dir)
 	}
 	return os.NewFile(uintptr(fd), dir), nil
+}
+
+// refuseOpen says why a folder could not be opened.
+func refuseOpen(err error, name string) error {
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return refuse(Linked, nil, "%s", name)
+	case errors.Is(err, unix.ENOTDIR):
+		return refuse(NotAFolder, nil, "%s", name)
+	}
+	return refuse(Failed, err, "open %s", name)
 }
 
 // openAt is openat2, again while a rename elsewhere disturbs it.
@@ -218,12 +224,8 @@ func makePlace(target string) error {
 	switch {
 	case errors.Is(err, unix.EXDEV):
 		return takenBy(target)
-	case errors.Is(err, unix.ELOOP):
-		return refuse(Linked, nil, "%s", target)
-	case errors.Is(err, unix.ENOTDIR):
-		return refuse(NotAFolder, nil, "%s", target)
 	case err != nil:
-		return refuse(Failed, err, "open %s", target)
+		return refuseOpen(err, target)
 	}
 	place := os.NewFile(uintptr(fd), target)
 	defer func() { _ = place.Close() }()

@@ -34,7 +34,7 @@ func GoInto(e Entry, subpath string, create bool) error {
 		}
 		fd, err := openAt(int(dir.Fd()), subpath, unix.O_RDONLY|unix.O_DIRECTORY, 0, inside)
 		if err != nil {
-			return refuse(openFault(err), err, "open folder %s in %s", subpath, e.Target)
+			return refuseOpen(err, subpath+" in "+e.Target)
 		}
 		defer func() { _ = unix.Close(fd) }()
 		return unix.Fchdir(fd)
@@ -52,17 +52,6 @@ func GoTo(dir string) error {
 	return unix.Fchdir(int(f.Fd()))
 }
 
-// openFault classes an error of opening a folder.
-func openFault(err error) Fault {
-	switch {
-	case errors.Is(err, unix.ELOOP):
-		return Linked
-	case errors.Is(err, unix.ENOTDIR):
-		return NotAFolder
-	}
-	return Failed
-}
-
 // makeFolders makes the folders of a path below dir that are missing.
 func makeFolders(dir *os.File, subpath string) error {
 	const mode = 0o711 // Virtual machines that are not root reach their disks.
@@ -73,7 +62,7 @@ func makeFolders(dir *os.File, subpath string) error {
 		if done != "" {
 			fd, err := openAt(at, done, unix.O_RDONLY|unix.O_DIRECTORY, 0, inside)
 			if err != nil {
-				return refuse(openFault(err), err, "open folder %s", done)
+				return refuseOpen(err, done)
 			}
 			parent = fd
 		}
