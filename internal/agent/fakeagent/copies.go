@@ -244,18 +244,11 @@ func (h *Host) seenSnapshot(w agent.Want, s agent.SnapshotWant) *agentpb.Snapsho
 
 // RemoveSnapshot implements agent.Host.
 func (h *Host) RemoveSnapshot(ctx context.Context, p agent.Pool, id pool.SnapshotID) error {
-	h.mu.Lock()
-	g := h.pool(p.Name).gate
-	h.mu.Unlock()
-	if err := g.pass(ctx); err != nil {
+	sim, leave, err := h.reach(ctx, p.Name)
+	if err != nil {
 		return err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	sim := h.pool(p.Name)
-	if err := sim.faulty(p.Name); err != nil {
-		return err
-	}
+	defer leave()
 	sim.removeSnapshot(id.Fold())
 	return nil
 }

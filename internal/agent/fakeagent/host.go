@@ -160,20 +160,30 @@ func (h *Host) Inspect(_ context.Context, w agent.Want) (agent.Result, error) {
 	return h.seen(w), nil
 }
 
-// Measure implements agent.Host.
-func (h *Host) Measure(ctx context.Context, p agent.Pool) (agent.Space, error) {
+// reach returns a pool that works, once no gate is in the way, with h.mu held until leave.
+func (h *Host) reach(ctx context.Context, name string) (p *simPool, leave func(), err error) {
 	h.mu.Lock()
-	g := h.pool(p.Name).gate
+	g := h.pool(name).gate
 	h.mu.Unlock()
 	if err := g.pass(ctx); err != nil {
-		return agent.Space{}, err
+		return nil, nil, err
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	sim := h.pool(p.Name)
-	if err := sim.faulty(p.Name); err != nil {
+	p = h.pool(name)
+	if err := p.faulty(name); err != nil {
+		h.mu.Unlock()
+		return nil, nil, err
+	}
+	return p, h.mu.Unlock, nil
+}
+
+// Measure implements agent.Host.
+func (h *Host) Measure(ctx context.Context, p agent.Pool) (agent.Space, error) {
+	sim, leave, err := h.reach(ctx, p.Name)
+	if err != nil {
 		return agent.Space{}, err
 	}
+	defer leave()
 	space := agent.Space{
 		Total: sim.total, Free: max(0, sim.total-sim.used), Allocated: sim.used, Granularity: granularity,
 		CanSnapshot: snapshots(p.Provider),
@@ -196,18 +206,11 @@ func (h *Host) Check(ctx context.Context, p agent.Pool) (agent.Space, error) {
 
 // Remove implements agent.Host.
 func (h *Host) Remove(ctx context.Context, p agent.Pool, id pool.ID) error {
-	h.mu.Lock()
-	g := h.pool(p.Name).gate
-	h.mu.Unlock()
-	if err := g.pass(ctx); err != nil {
+	sim, leave, err := h.reach(ctx, p.Name)
+	if err != nil {
 		return err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	sim := h.pool(p.Name)
-	if err := sim.faulty(p.Name); err != nil {
-		return err
-	}
+	defer leave()
 	id = id.Fold()
 	if users := h.trick(id.Resource).holders; len(users) > 0 && sim.volumes[id] != nil {
 		return &pool.InUseError{ID: id, Holders: holdersOf(users)}
