@@ -26,14 +26,18 @@ func (s *Resources) Finish(ctx context.Context, ids ...model.ResourceID) error {
 			continue
 		}
 		st, ready := s.ready(view, id)
-		if !ready {
-			continue
+		now, changed := finished(r, st)
+		if !ready || !changed {
+			continue // Written all the same, the row would make its node speak again, and so on.
 		}
 		_, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
 			if schema.Resources.Revision(tx, id) != schema.Resources.Revision(view, id) {
 				return nil
 			}
-			return finish(tx, r, st)
+			if err := schema.Resources.Update(tx, now); err != nil {
+				return err
+			}
+			return schema.ReleaseSources(tx, r)
 		})
 		failed = append(failed, err)
 	}
@@ -52,21 +56,20 @@ func unfinished(r schema.Resource) bool {
 	return !r.Deleting && (r.Adding || slices.ContainsFunc(r.Volumes, func(v schema.Volume) bool { return v.Source != nil || v.RollBack != nil }))
 }
 
-func finish(tx *store.Tx, was schema.Resource, st observed.ResourceStatus) error {
-	r := was
-	r.Adding = false
-	r.Volumes = slices.Clone(was.Volumes)
+// finished returns a replica without what its node has done, and whether that is anything.
+func finished(r schema.Resource, st observed.ResourceStatus) (now schema.Resource, changed bool) {
+	changed, r.Adding = r.Adding, false
+	r.Volumes = slices.Clone(r.Volumes)
 	for i := range r.Volumes {
 		v := &r.Volumes[i]
-		v.Source = nil
+		if v.Source != nil {
+			v.Source, changed = nil, true
+		}
 		if v.RollBack != nil && slices.ContainsFunc(st.Volumes, func(seen observed.VolumeStatus) bool {
 			return seen.Number == v.Number && seen.RolledBack == v.RollBack.Token
 		}) {
-			v.RollBack = nil
+			v.RollBack, changed = nil, true
 		}
 	}
-	if err := schema.Resources.Update(tx, r); err != nil {
-		return err
-	}
-	return schema.ReleaseSources(tx, was)
+	return r, changed
 }
