@@ -66,7 +66,7 @@
 //
 //	return s.changed(s.DeleteNode(ctx, name)) // a change: prints the entries of the answer
 //
-// Positional arguments are named in Use with the words that completion knows: see complete.go. A command that destroys data
+// Operands are named in Use with the words that completion knows: see complete.go. A command that destroys data
 // asks with session.confirm before its first change. A command that takes long shows how far it is: session.begun for a
 // stored job, during for a call that takes long. Mistakes in arguments are usagef.
 //
