@@ -49,6 +49,7 @@ type Worker struct {
 // pending is a call that is under way.
 type pending struct {
 	done    chan frame
+	sent    chan struct{} // Is closed when the worker was told of it.
 	tell    func(json.RawMessage)
 	expires *time.Timer // Set when it was cancelled: then the worker is killed.
 }
@@ -92,7 +93,8 @@ func Start(ctx context.Context, c Config) (*Worker, error) {
 	if err := w.line.sendBody(frame{Type: begin}, order{Kind: c.Kind, Setup: setup, Place: c.Place}); err != nil {
 		return w, w.lose(fmt.Errorf("give a worker its work: %w", err))
 	}
-	p := &pending{done: make(chan frame, 1)}
+	p := &pending{done: make(chan frame, 1), sent: make(chan struct{})}
+	close(p.sent)
 	if err := w.add(0, p); err != nil {
 		return w, err
 	}
@@ -231,7 +233,10 @@ func (w *Worker) wait(ctx context.Context, id uint64, p *pending) (frame, error)
 		})
 	}
 	w.mu.Unlock()
-	go func() { _ = w.line.send(frame{Type: cancel, Call: id}) }() // It may not read.
+	go func() { // It may not read.
+		<-p.sent // A call that it does not know cannot be cancelled.
+		_ = w.line.send(frame{Type: cancel, Call: id})
+	}()
 	return frame{}, context.Cause(ctx)
 }
 
@@ -244,7 +249,7 @@ func (w *Worker) Call(ctx context.Context, method string, args, result any, tell
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	p := &pending{done: make(chan frame, 1), tell: tell}
+	p := &pending{done: make(chan frame, 1), sent: make(chan struct{}), tell: tell}
 	w.mu.Lock()
 	w.last++
 	id := w.last
@@ -253,6 +258,7 @@ func (w *Worker) Call(ctx context.Context, method string, args, result any, tell
 		return err
 	}
 	go func() { // A worker that hangs may not read.
+		defer close(p.sent)
 		if err := w.line.send(frame{Type: call, Call: id, Method: method, Body: body}); err != nil {
 			_ = w.lose(fmt.Errorf("call a worker: %w", err))
 		}

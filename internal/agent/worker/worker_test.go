@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,7 +48,7 @@ func kinds() map[string]worker.Kind {
 		if err := json.Unmarshal(setup, &refuse); err != nil || refuse != "" {
 			return nil, fmt.Errorf("refused: %s", refuse)
 		}
-		return map[string]worker.Handler{"echo": echo, "full": fail, "wait": wait, "stuck": stuck, "read": read, "die": die}, nil
+		return map[string]worker.Handler{"echo": echo, "full": fail, "wait": wait, "stuck": stuck, "read": read, "die": die, "waiting": count}, nil
 	}}}
 }
 
@@ -62,7 +63,14 @@ func fail(context.Context, json.RawMessage, func(any)) (any, error) {
 	return nil, fmt.Errorf("put it there: %w", &full{Free: 7})
 }
 
+// waiting is how many calls of wait go on in this worker.
+var waiting atomic.Int64
+
+func count(context.Context, json.RawMessage, func(any)) (any, error) { return waiting.Load(), nil }
+
 func wait(ctx context.Context, _ json.RawMessage, tell func(any)) (any, error) {
+	waiting.Add(1)
+	defer waiting.Add(-1)
 	tell("waiting")
 	<-ctx.Done()
 	return nil, ctx.Err()
@@ -145,6 +153,32 @@ func TestACancelledCallReturnsAtOnceAndTheWorkerGoesOn(t *testing.T) {
 	}
 	if err := w.Call(t.Context(), "echo", 1, nil, nil); err != nil {
 		t.Errorf("the next call: %v", err)
+	}
+}
+
+func TestCallsThatAreCancelledAsTheyBeginEndInTheWorker(t *testing.T) {
+	w := start(t, worker.Config{Grace: time.Minute})
+	var group sync.WaitGroup
+	for range 500 {
+		group.Go(func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			go cancel()
+			if err := w.Call(ctx, "wait", nil, nil, nil); !errors.Is(err, context.Canceled) {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+	group.Wait()
+	deadline := time.After(20 * time.Second)
+	for left := 1; left > 0; {
+		if err := w.Call(t.Context(), "waiting", nil, &left, nil); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("%d calls that were cancelled go on", left)
+		case <-time.After(time.Millisecond):
+		}
 	}
 }
 
