@@ -132,15 +132,25 @@ func TestWhatChangesIsTold(t *testing.T) {
 	if _, err := h.Acquire(t.Context(), &agentpb.HoldRequest{Pool: "vault", Id: "h1"}); err != nil {
 		t.Fatal(err)
 	}
-	if all := <-told; len(all) != 1 || len(all[0].GetHolds()) != 1 {
-		t.Errorf("after a hold: %v", all)
+	await := func(what string, ok func(*agentpb.HeldPool) bool) { // States in between may be told, too.
+		t.Helper()
+		deadline := time.After(20 * time.Second)
+		for {
+			select {
+			case all := <-told:
+				if len(all) == 1 && ok(all[0]) {
+					return
+				}
+			case <-deadline:
+				t.Fatalf("it was not told of %s", what)
+			}
+		}
 	}
+	await("a hold", func(p *agentpb.HeldPool) bool { return p.GetState() == "ready" && len(p.GetHolds()) == 1 })
 	if _, _, err := h.Release(t.Context(), &agentpb.HoldRequest{Pool: "vault", Id: "h1"}); err != nil {
 		t.Fatal(err)
 	}
-	if all := <-told; len(all) != 1 || len(all[0].GetHolds()) != 0 {
-		t.Errorf("after its release: %v", all)
-	}
+	await("its release", func(p *agentpb.HeldPool) bool { return p.GetState() == "absent" && len(p.GetHolds()) == 0 })
 	cancel()
 	<-ended
 }

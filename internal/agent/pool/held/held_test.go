@@ -332,7 +332,7 @@ func TestAPoolThatNobodyUsesIsNotMountedToBeLookedAt(t *testing.T) {
 
 func TestAResidentPoolStaysMountedForTheTimeOfItsLease(t *testing.T) {
 	r := newRig(t)
-	r.c.Linger, r.c.Lease = time.Millisecond, 300*time.Millisecond
+	r.c.Linger, r.c.Lease = time.Millisecond, time.Hour
 	props := bound(mounttest.Mkdir(t, r.dir, "share"))
 	props["StorDriver/Mount/Residency"] = "always"
 	s := spec(t, "p", props)
@@ -343,6 +343,9 @@ func TestAResidentPoolStaysMountedForTheTimeOfItsLease(t *testing.T) {
 	if st := r.status(t, "p"); !r.mounted(t, s) || !st.Desired {
 		t.Errorf("it is not resident: %+v", st)
 	}
+	r.c.Lease = 300 * time.Millisecond
+	_, err = r.open(t, s).Space(t.Context())
+	must(t, err)
 	await(t, "its lease is over", func() bool { return !r.mounted(t, s) })
 }
 
@@ -374,7 +377,7 @@ func TestAServerThatHangsMakesItsPoolFaultyAlone(t *testing.T) {
 	}
 	began = time.Now()
 	r.status(t, "bad")
-	if took := time.Since(began); took > 100*time.Millisecond {
+	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("Inspect took %s", took)
 	}
 	server.Resume()
