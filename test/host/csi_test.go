@@ -95,7 +95,7 @@ func (s *system) csiWrite(device, file string) string {
 	mnt := s.mount(device)
 	s.sh("dd", "if=/dev/urandom", "of="+filepath.Join(mnt, file), "bs=1M", "count=4", "status=none")
 	sums := s.sums(mnt)
-	s.sh("umount", mnt)
+	s.unmount(mnt)
 	return sums
 }
 
@@ -109,7 +109,7 @@ func (s *system) contains(device, want string) {
 	s.t.Helper()
 	s.sh("e2fsck", "-fn", device)
 	mnt := s.mount(device)
-	defer s.sh("umount", mnt)
+	defer s.unmount(mnt)
 	if got := s.sums(mnt); got != want {
 		s.t.Errorf("%s holds\n%s\nand not\n%s", device, got, want)
 	}
@@ -140,7 +140,7 @@ func TestWhatWasWrittenBeforeASnapshotIsInTheRestoreAndNothingElse(t *testing.T)
 
 			mnt := s.mount(device)
 			s.refused("POST", "/v1/resource-definitions/vol/snapshot-rollback/snap", "", "in use", mnt)
-			s.sh("umount", mnt)
+			s.unmount(mnt)
 			s.must("POST", "/v1/resource-definitions/vol/snapshot-rollback/snap", "")
 			s.contains(s.csiPublish("vol"), before)
 

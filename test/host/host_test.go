@@ -40,12 +40,12 @@ func TestAVolumeIsMadeUsedRefusedAndDeleted(t *testing.T) {
 			if got := s.sh("blockdev", "--getsize64", device); got != "134217728" {
 				t.Errorf("the device has %s bytes after it grew, want 134217728", got)
 			}
-			s.sh("umount", mnt)
+			s.unmount(mnt)
 			s.sh("mount", device, mnt)
 			if text, err := os.ReadFile(filepath.Join(mnt, "file")); err != nil || string(text) != "content" {
 				t.Errorf("read %q, %v", text, err)
 			}
-			s.sh("umount", mnt)
+			s.unmount(mnt)
 			s.must("DELETE", "/v1/resource-definitions/vol", "")
 			s.nothingLeft(dir, "vol")
 		})
@@ -135,7 +135,7 @@ func TestAVolumeOutlivesItsAgentAndController(t *testing.T) {
 	if text := s.sh("cat", mnt+"/file"); text != "content" {
 		t.Errorf("read %q", text)
 	}
-	s.sh("umount", mnt)
+	s.unmount(mnt)
 	s.must("DELETE", "/v1/resource-definitions/vol", "")
 	s.nothingLeft(dir, "vol")
 }

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-storage/holdfast/internal/agent/mount/mounttest"
 )
 
 // program is the built binary; empty without root.
@@ -263,6 +265,13 @@ func (s *system) mount(device string) string {
 	s.sh("mount", device, dir)
 	s.t.Cleanup(func() { _ = exec.Command("umount", dir).Run() })
 	return dir
+}
+
+// unmount unmounts a folder, and returns when nobody on this host has it mounted.
+func (s *system) unmount(dir string) {
+	s.t.Helper()
+	s.sh("umount", dir)
+	mounttest.Gone(s.t, dir)
 }
 
 // smallDisk mounts a filesystem of its own on a folder.

@@ -151,14 +151,14 @@ func TestASnapshotHasWhatWasWrittenBeforeIt(t *testing.T) {
 				t.Errorf("the restore has %v", got)
 			}
 			s.refused("POST", "/v1/resource-definitions/vol/snapshot-rollback/s1", "{}", "in use")
-			s.sh("umount", restored)
-			s.sh("umount", mnt)
+			s.unmount(restored)
+			s.unmount(mnt)
 			s.must("POST", "/v1/resource-definitions/vol/snapshot-rollback/s1", "{}")
 			mnt = s.mount(s.device("vol", "n1"))
 			if got := files(t, mnt); !slices.Equal(got, []string{"before"}) {
 				t.Errorf("after the roll-back there is %v", got)
 			}
-			s.sh("umount", mnt)
+			s.unmount(mnt)
 
 			s.must("DELETE", snapshots+"/s1", "")
 			s.must("DELETE", "/v1/resource-definitions/vol", "")
@@ -367,7 +367,7 @@ func TestSnapshotsOfOneRequestAreOfOneMoment(t *testing.T) {
 					s.restore(name, snapshot, to)
 					restored := s.mount(s.device(to, "n1"))
 					numbers[k], _ = strconv.Atoi(s.sh("cat", filepath.Join(restored, "n")))
-					s.sh("umount", restored)
+					s.unmount(restored)
 					s.must("DELETE", "/v1/resource-definitions/"+to, "")
 				}
 				if d := numbers[0] - numbers[1]; numbers[0] == 0 || d < 0 || d > 1 {
@@ -408,7 +408,7 @@ func TestAMountedFilesystemGrowsWithItsVolumeWhenAsked(t *testing.T) {
 	s.until("the filesystem to grow", func() bool { return blocks() > before*14/10 })
 	s.must("PUT", "/v1/resource-definitions/vol/volume-definitions/0", `{"size_kib":655360}`)
 	s.until("the filesystem to grow again", func() bool { return blocks() > before*19/10 })
-	s.sh("umount", mnt)
+	s.unmount(mnt)
 	s.must("DELETE", "/v1/resource-definitions/vol", "")
 	s.nothingLeft(dir, "vol")
 }

@@ -11,12 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-storage/holdfast/internal/agent/mount/mounttest"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/file"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/freeze"
@@ -56,30 +56,11 @@ func mounted(t *testing.T, device string) (dir string, unmount func()) {
 		if !done {
 			done = true
 			must(t, pooltest.Unmount(dir))
-			awaitNowhere(t, dir)
+			mounttest.Gone(t, dir)
 		}
 	}
 	t.Cleanup(unmount)
 	return dir, unmount
-}
-
-// awaitNowhere waits until no process has anything mounted at a folder. A mount namespace that another test makes has copies of all mounts for a moment, and
-// they count as users.
-func awaitNowhere(t *testing.T, dir string) {
-	t.Helper()
-	const tries, between = 500, 20 * time.Millisecond
-	for range tries {
-		tables, err := filepath.Glob("/proc/[0-9]*/mountinfo")
-		must(t, err)
-		if !slices.ContainsFunc(tables, func(table string) bool {
-			text, err := os.ReadFile(table)
-			return err == nil && strings.Contains(string(text), " "+dir+" ") // Else it has ended.
-		}) {
-			return
-		}
-		<-time.After(between)
-	}
-	t.Fatalf("a process has something mounted at %s still", dir)
 }
 
 // names lists what a mounted filesystem has.

@@ -11,8 +11,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/moby/sys/mountinfo"
 	"go.uber.org/goleak"
@@ -98,6 +100,27 @@ func leaveOthers() error {
 		}
 	}
 	return nil
+}
+
+// Gone waits until nothing is mounted at a folder, in whatever mount namespace: one that another test has just made has copies of all mounts until it
+// has left those of others, and they count as users.
+func Gone(tb testing.TB, dir string) {
+	tb.Helper()
+	const tries, between = 500, 20 * time.Millisecond
+	for range tries {
+		tables, err := filepath.Glob("/proc/[0-9]*/mountinfo")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if !slices.ContainsFunc(tables, func(table string) bool {
+			text, err := os.ReadFile(table)
+			return err == nil && strings.Contains(string(text), " "+dir+" ") // Else it has ended.
+		}) {
+			return
+		}
+		<-time.After(between)
+	}
+	tb.Fatalf("something is mounted at %s still", dir)
 }
 
 // NeedRoot skips the test unless it is run as root, in a mount namespace that Main has made.
