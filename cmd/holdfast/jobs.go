@@ -132,7 +132,11 @@ func (w *works) Hold(ctx context.Context, name, id string) (release func(), err 
 	if err != nil {
 		return nil, err
 	}
+	key := strings.ToLower(p.Name)
 	if _, on, err := held.Parse(p.Name, "", p.Props.Get); err != nil || !on {
+		w.mu.Lock()
+		delete(w.held, key) // An earlier pool of the name may have lain on a mount.
+		w.mu.Unlock()
 		return func() {}, err
 	}
 	if w.mounts.Holding == nil {
@@ -145,7 +149,6 @@ func (w *works) Hold(ctx context.Context, name, id string) (release func(), err 
 	if err != nil {
 		return nil, err
 	}
-	key := strings.ToLower(p.Name)
 	w.mu.Lock()
 	w.held[key] = h
 	w.mu.Unlock()
