@@ -5,7 +5,6 @@ package resources
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/holdfast-storage/holdfast/internal/model"
@@ -18,30 +17,29 @@ import (
 // no more, a roll-back that is done is no wish any more, and a disk that was to be added is
 // there. It is idempotent, looks at what is known now, and waits for nothing but durability.
 func (s *Resources) Finish(ctx context.Context, ids ...model.ResourceID) error {
+	type step struct{ was, now schema.Resource }
 	view := s.Store.Snapshot()
-	var failed []error
+	var steps []step
 	for _, id := range ids {
 		r, ok := schema.Resources.Get(view, id)
 		if !ok || !unfinished(r) {
 			continue
 		}
 		st, ready := s.ready(view, id)
-		now, changed := finished(r, st)
-		if !ready || !changed {
-			continue // Written all the same, the row would make its node speak again, and so on.
+		// Written without a change, the row would make its node speak again, and so on.
+		if now, changed := finished(r, st); ready && changed {
+			steps = append(steps, step{r, now})
 		}
-		_, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
-			if schema.Resources.Revision(tx, id) != schema.Resources.Revision(view, id) {
-				return nil
-			}
-			if err := schema.Resources.Update(tx, now); err != nil {
-				return err
-			}
-			return schema.ReleaseSources(tx, r)
-		})
-		failed = append(failed, err)
 	}
-	return errors.Join(failed...)
+	return schema.UpdateEach(ctx, s.Store, steps, func(tx *store.Tx, x step) error {
+		if id := x.was.ID(); schema.Resources.Revision(tx, id) != schema.Resources.Revision(view, id) {
+			return nil
+		}
+		if err := schema.Resources.Update(tx, x.now); err != nil {
+			return err
+		}
+		return schema.ReleaseSources(tx, x.was)
+	})
 }
 
 // ready returns what is known of a replica, and whether its node said now that the row is carried

@@ -5,9 +5,7 @@ package resources
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"sync"
 
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/schema"
@@ -27,21 +25,7 @@ type Gone struct {
 // about rows that are not being deleted, or were written again since, change nothing. It is
 // idempotent, and returns when it is durable.
 func (s *Resources) Destroyed(ctx context.Context, gone []Gone) error {
-	const most = 32 // transactions at a time; the store merges them into few commits
-	for chunk := range slices.Chunk(gone, most) {
-		failed := make([]error, len(chunk))
-		var wg sync.WaitGroup
-		for i, g := range chunk {
-			wg.Go(func() {
-				_, failed[i] = schema.Update(ctx, s.Store, func(tx *store.Tx) error { return s.drop(tx, g) })
-			})
-		}
-		wg.Wait()
-		if err := errors.Join(failed...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return schema.UpdateEach(ctx, s.Store, gone, s.drop)
 }
 
 func (s *Resources) drop(tx *store.Tx, g Gone) error {

@@ -110,13 +110,10 @@ func (m *migration) commit(tx *store.Tx, definition, to string) error {
 	if err := m.give(tx, source, stays); err != nil {
 		return err
 	}
-	m.job, err = schema.BeginJob(tx, schema.JobTarget{Kind: schema.MigrateDisk, Object: jobObject(m.target)},
+	m.job, err = schema.BeginJob(tx, schema.JobTarget{Kind: schema.MigrateDisk, Object: schema.OfResource(m.target)},
 		schema.JobSpec{From: source.Node}, m.id, m.birth.at)
 	return err
 }
-
-// jobObject is what a job about one replica names it by.
-func jobObject(id model.ResourceID) string { return string(id.Definition) + "/" + string(id.Node) }
 
 // give gives the target its disk. Without a layer that replicates there is nothing to fill it,
 // so it has to be the data of the source itself, in a space that both share.
@@ -141,7 +138,7 @@ func (m *migration) give(tx *store.Tx, source schema.Resource, stays *errs.Error
 func (m *migration) takeBack(ctx context.Context, why *errs.Error) error {
 	now := m.Now()
 	_, err := schema.Update(ctx, m.Store, func(tx *store.Tx) error {
-		if err := schema.CancelJob(tx, schema.JobTarget{Kind: schema.MigrateDisk, Object: jobObject(m.target)}, now); err != nil {
+		if err := schema.CancelJob(tx, schema.JobTarget{Kind: schema.MigrateDisk, Object: schema.OfResource(m.target)}, now); err != nil {
 			return err
 		}
 		x, ok := schema.Resources.Get(tx, m.target)
@@ -162,8 +159,7 @@ func (m *migration) takeBack(ctx context.Context, why *errs.Error) error {
 
 // migrate makes one try at taking the disk of the source away.
 func (s *Resources) migrate(ctx context.Context, j schema.Job, progress Progress) schema.JobTry {
-	definition, node, _ := strings.Cut(j.Object, "/")
-	target := model.ResourceID{Definition: model.DefinitionKey(definition), Node: model.NodeKey(node)}
+	target := schema.ResourceOf(j.Object)
 	out := schema.JobTry{Total: 2, Done: 1, State: schema.JobRunning}
 	progress(out.Total, out.Done)
 	if err := s.Finish(ctx, target); err != nil {

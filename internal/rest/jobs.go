@@ -64,8 +64,8 @@ func objectOf(r store.Reader, j *schema.Job) string {
 	case schema.CloneDefinition:
 		return string(schema.NameOfDefinition(r, model.DefinitionKey(j.Object)))
 	case schema.MigrateDisk:
-		definition, node, _ := strings.Cut(j.Object, "/")
-		return string(schema.NameOfDefinition(r, model.DefinitionKey(definition))) + " to " + string(schema.NameOfNode(r, model.NodeKey(node)))
+		id := schema.ResourceOf(j.Object)
+		return string(schema.NameOfDefinition(r, id.Definition)) + " to " + string(schema.NameOfNode(r, id.Node))
 	case schema.EvacuateNode, schema.LoseNode:
 		return string(schema.NameOfNode(r, model.NodeKey(j.Object)))
 	}

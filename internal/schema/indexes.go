@@ -67,24 +67,6 @@ var (
 	SnapshotsByRequest = store.By(Snapshots, "snapshots by request",
 		func(s *Snapshot) []string { return []string{s.Request} })
 
-	// SnapshotsDeleting finds the snapshots that are to go.
-	SnapshotsDeleting = store.By(Snapshots, "snapshots deleting",
-		func(s *Snapshot) []bool {
-			if s.Deleting {
-				return []bool{true}
-			}
-			return nil
-		})
-
-	// NodesLeaving finds the nodes that take nothing new.
-	NodesLeaving = store.By(Nodes, "leaving",
-		func(n *Node) []bool {
-			if n.Leaving() {
-				return []bool{true}
-			}
-			return nil
-		})
-
 	NodeConnectionsByNode = store.By(NodeConnections, "connections by node",
 		func(c *NodeConnection) []model.NodeKey { return []model.NodeKey{c.Pair.A, c.Pair.B} })
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/model"
@@ -31,7 +32,7 @@ const (
 	// CloneDefinition fills a clone; of the clone.
 	CloneDefinition JobKind = "clone-definition"
 	// MigrateDisk gives a node a disk of a definition, and takes the one of another node away
-	// when its data is there; of the resource that gets it, as definition/node.
+	// when its data is there; of the resource that gets it, see OfResource.
 	MigrateDisk JobKind = "migrate-disk"
 )
 
@@ -73,7 +74,6 @@ type JobSpec struct {
 	Targets []string      `json:"targets,omitempty"` // of EvacuateNode: the only nodes to go to
 	Avoid   []string      `json:"avoid,omitempty"`   // of EvacuateNode: nodes not to go to
 	From    model.NodeKey `json:"from,omitempty"`    // of MigrateDisk: the node that loses its disk
-	Pool    model.PoolKey `json:"pool,omitempty"`    // of MigrateDisk: where the disk goes
 	UUID    string        `json:"uuid,omitempty"`    // of CloneDefinition: of the clone
 	Source  *CloneSource  `json:"source,omitempty"`  // of CloneDefinition
 }
@@ -82,6 +82,15 @@ type JobSpec struct {
 type CloneSource struct {
 	Definition model.DefinitionKey `json:"definition"`
 	Snapshot   model.SnapshotKey   `json:"snapshot"`
+}
+
+// OfResource is what a job about one resource names it by.
+func OfResource(id model.ResourceID) string { return string(id.Definition) + "/" + string(id.Node) }
+
+// ResourceOf returns the resource that OfResource has named.
+func ResourceOf(object string) model.ResourceID {
+	definition, node, _ := strings.Cut(object, "/")
+	return model.ResourceID{Definition: model.DefinitionKey(definition), Node: model.NodeKey(node)}
 }
 
 // JobTarget is a kind of work on an object.

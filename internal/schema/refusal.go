@@ -6,7 +6,9 @@ package schema
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/store"
@@ -18,6 +20,27 @@ import (
 func Update(ctx context.Context, st *store.Store, fn func(*store.Tx) error) (store.Revision, error) {
 	rev, err := st.Update(ctx, func(tx *store.Tx) error { return refusal(tx, fn(tx)) })
 	return rev, Refusal(err)
+}
+
+// UpdateEach runs a transaction of its own for each item, as Update does, and returns when all
+// are durable. Some run at a time: the store merges them into few commits. After an error no
+// more are begun.
+func UpdateEach[T any](ctx context.Context, st *store.Store, items []T, do func(*store.Tx, T) error) error {
+	const atOnce = 32
+	for chunk := range slices.Chunk(items, atOnce) {
+		failed := make([]error, len(chunk))
+		var wg sync.WaitGroup
+		for i, item := range chunk {
+			wg.Go(func() {
+				_, failed[i] = Update(ctx, st, func(tx *store.Tx) error { return do(tx, item) })
+			})
+		}
+		wg.Wait()
+		if err := errors.Join(failed...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Refusal turns an error of the store into one that a user can read. An *errs.Error and nil

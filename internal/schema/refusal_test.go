@@ -4,6 +4,8 @@
 package schema_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -102,6 +104,34 @@ func TestRefusalsNameObjectsAsTheyWereCreated(t *testing.T) {
 		if errs.As(err) == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("got  %v\nwant %s", err, c.want)
 		}
+	}
+}
+
+func TestUpdateEachBeginsNoMoreAfterAnError(t *testing.T) {
+	st := open(t, kvtest.NewMemory())
+	defer closed(t, st)
+	wrong := errors.New("wrong")
+	names := make([]string, 100)
+	for i := range names {
+		names[i] = fmt.Sprintf("group-%d", i)
+	}
+	insert := func(tx *store.Tx, name string) error {
+		if name == "group-40" {
+			return wrong
+		}
+		return schema.Groups.Insert(tx, schema.Group{Name: model.GroupName(name), UUID: name})
+	}
+	if err := schema.UpdateEach(t.Context(), st, names, insert); !errors.Is(err, wrong) {
+		t.Errorf("the error is %v", err)
+	}
+	if n := schema.Groups.Len(st.Snapshot()); n != 63 {
+		t.Errorf("%d of the 63 others in the first two parts were done", n)
+	}
+	if err := schema.UpdateEach(t.Context(), st, names[64:], insert); err != nil {
+		t.Error(err)
+	}
+	if n := schema.Groups.Len(st.Snapshot()); n != 99 {
+		t.Errorf("%d of 99 were done", n)
 	}
 }
 

@@ -106,7 +106,7 @@ func fullRows() full {
 		job: schema.Job{
 			ID: "j", Kind: schema.EvacuateNode, Object: "n1", State: schema.JobCancelled, Asked: 2, Total: 3, Done: 1, Problems: []string{"p"},
 			Failed: 1, Attempts: 4, NextTry: at, Created: at, Updated: at, Ended: at,
-			Spec: schema.JobSpec{Targets: []string{"n2"}, Avoid: []string{"n3"}, From: "n1", Pool: "pool", UUID: "u", Source: &schema.CloneSource{Definition: "vol", Snapshot: "hid"}},
+			Spec: schema.JobSpec{Targets: []string{"n2"}, Avoid: []string{"n3"}, From: "n1", UUID: "u", Source: &schema.CloneSource{Definition: "vol", Snapshot: "hid"}},
 		},
 	}
 	f.job.Spec.Filter = &f.group.Filter

@@ -59,18 +59,13 @@ type Gone struct {
 // snapshot. Words about rows that are not being deleted, or were written again since, change
 // nothing. It is idempotent, and returns when it is durable.
 func (s *Snapshots) Destroyed(ctx context.Context, gone []Gone) error {
-	var failed []error
-	for _, g := range gone {
-		_, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
-			part, ok := schema.SnapshotReplicas.Get(tx, g.Snapshot)
-			if !ok || !part.Deleting || uint64(schema.SnapshotReplicas.Revision(tx, g.Snapshot)) > g.Generation {
-				return nil
-			}
-			return s.Resources.DropSnapshot(tx, g.Snapshot)
-		})
-		failed = append(failed, err)
-	}
-	return errors.Join(failed...)
+	return schema.UpdateEach(ctx, s.Store, gone, func(tx *store.Tx, g Gone) error {
+		part, ok := schema.SnapshotReplicas.Get(tx, g.Snapshot)
+		if !ok || !part.Deleting || uint64(schema.SnapshotReplicas.Revision(tx, g.Snapshot)) > g.Generation {
+			return nil
+		}
+		return s.Resources.DropSnapshot(tx, g.Snapshot)
+	})
 }
 
 // concluded takes note of what nodes have said of the parts of snapshots that are being taken.
