@@ -281,8 +281,11 @@ func TestMoveOfADiskIsFollowedByItsJob(t *testing.T) {
 		switch {
 		case r.Method != http.MethodGet:
 			return done
+		case r.URL.Path != "/v1/jobs" && r.URL.Path != "/v1/jobs/j9":
+			t.Errorf("asked %s", r.URL.Path)
+			return job("failed", 1)
 		case r.URL.Path == "/v1/jobs":
-			return `[{"id":"old","kind":"migrate-disk","object":"r11 to n2","state":"running"},{"id":"j9","kind":"migrate-disk","object":"R1 to n2","state":"running"},{"id":"e","kind":"evacuate-node","object":"r1 to","state":"running"}]`
+			return `[{"id":"old","kind":"migrate-disk","object":"r11 to n2","state":"running"},{"id":"j9","kind":"migrate-disk","object":"R1 to n2","state":"running"},{"id":"e","kind":"evacuate-node","object":"r1 to n2","state":"running"},{"id":"other","kind":"migrate-disk","object":"r1 to n3","state":"running"}]`
 		case call < 4:
 			return job("running", call)
 		default:

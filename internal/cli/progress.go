@@ -255,12 +255,12 @@ func (s *session) until(ctx context.Context, ask func() (bool, error)) error {
 	}
 }
 
-// runningJob returns the newest running job of a kind whose object begins with a name, or "".
-func (s *session) runningJob(ctx context.Context, kind, name string) (string, error) {
+// runningJob returns the newest running job of a kind about an object, or "".
+func (s *session) runningJob(ctx context.Context, kind, object string) (string, error) {
 	all, err := s.Jobs(ctx, client.JobFilter{States: []string{"running"}})
 	id := ""
 	for _, j := range all { // The oldest is first.
-		if j.Kind == kind && strings.HasPrefix(strings.ToLower(j.Object), strings.ToLower(name)) {
+		if j.Kind == kind && strings.EqualFold(j.Object, object) {
 			id = j.ID
 		}
 	}

@@ -38,7 +38,7 @@ func (a *app) toggleDisk() *cobra.Command {
 				if from == "" {
 					return nil
 				}
-				id, err := s.runningJob(ctx, "migrate-disk", args[1]+" to ")
+				id, err := s.runningJob(ctx, "migrate-disk", args[1]+" to "+args[0])
 				if err != nil {
 					return err
 				}

@@ -58,13 +58,13 @@ func works() []work {
 				r.take("vol", "s1")
 			},
 			act: func(r *rig) error {
-				if _, err := r.Catalog.CreateDefinition(r.t.Context(), catalog.NewDefinition{Name: "new"}); err != nil {
+				if _, err := r.Catalog.CreateDefinition(r.alive, catalog.NewDefinition{Name: "new"}); err != nil {
 					return err
 				}
-				if _, err := r.Snapshots.RestoreVolumes(r.t.Context(), "vol", "s1", "new"); err != nil {
+				if _, err := r.Snapshots.RestoreVolumes(r.alive, "vol", "s1", "new"); err != nil {
 					return err
 				}
-				_, err := r.Snapshots.Restore(r.t.Context(), "vol", "s1", snapshots.Restore{To: "new"})
+				_, err := r.Snapshots.Restore(r.alive, "vol", "s1", snapshots.Restore{To: "new"})
 				return err
 			},
 			judge: func(r *rig) {
@@ -91,7 +91,7 @@ func works() []work {
 				r.take("vol", "s1")
 				r.put("n1", "vol", "after")
 			},
-			act: func(r *rig) error { _, err := r.Snapshots.RollBack(r.t.Context(), "vol", "s1"); return err },
+			act: func(r *rig) error { _, err := r.Snapshots.RollBack(r.alive, "vol", "s1"); return err },
 			judge: func(r *rig) {
 				if got := r.Agents["n1"].Content("vol", 0); got != "before" && got != "after" {
 					r.t.Errorf("it holds %q", got)
@@ -103,7 +103,7 @@ func works() []work {
 			name: "migration", replicated: true,
 			prepare: func(r *rig) { r.resource("vol", []int64{gib}, "n1") },
 			act: func(r *rig) error {
-				_, err := r.Resources.MigrateDisk(r.t.Context(), "vol", "n1", "n2", resources.DiskChange{Pool: cluster.Pool})
+				_, err := r.Resources.MigrateDisk(r.alive, "vol", "n1", "n2", resources.DiskChange{Pool: cluster.Pool})
 				return err
 			},
 			judge: func(r *rig) {
@@ -125,7 +125,7 @@ func prepareClone(r *rig) {
 }
 
 func actClone(r *rig) error {
-	if _, _, err := r.Snapshots.Clone(r.t.Context(), "vol", snapshots.NewClone{Name: "new"}); err != nil {
+	if _, _, err := r.Snapshots.Clone(r.alive, "vol", snapshots.NewClone{Name: "new"}); err != nil {
 		return err
 	}
 	tick := time.NewTicker(time.Millisecond)
@@ -137,7 +137,7 @@ func actClone(r *rig) error {
 		}
 		select {
 		case <-tick.C:
-		case <-r.dead:
+		case <-r.alive.Done():
 			return nil
 		}
 	}
@@ -160,7 +160,7 @@ func judgeClone(r *rig) {
 }
 
 func (r *rig) try(list []snapshots.New) error {
-	_, _, err := r.Snapshots.Create(r.t.Context(), list)
+	_, _, err := r.Snapshots.Create(r.alive, list)
 	return err
 }
 
@@ -310,7 +310,7 @@ func (w work) killed(t *testing.T, step kvtest.Step, commits int) (reached bool)
 		case <-gate.Reached:
 			reached = true
 			m.Crash()
-			close(r.dead)
+			r.dies()
 			if err := <-ended; err != nil {
 				t.Logf("it was told: %v", err)
 			}

@@ -4,6 +4,7 @@
 package snapshots_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,14 +29,17 @@ const (
 // rig is a cluster whose database is looked through at the end of the test.
 type rig struct {
 	*cluster.Cluster
-	t    *testing.T
-	dead chan struct{} // closed when the controller was killed
+	t     *testing.T
+	alive context.Context // ends when the controller is killed: nobody who asked it gets an answer then
+	dies  context.CancelFunc
 }
 
 func start(t *testing.T, o cluster.Options) *rig {
 	t.Helper()
 	o.Settings = append(o.Settings, store.Paranoid())
-	r := &rig{Cluster: cluster.Start(t, o), t: t, dead: make(chan struct{})}
+	alive, dies := context.WithCancel(t.Context())
+	t.Cleanup(dies)
+	r := &rig{Cluster: cluster.Start(t, o), t: t, alive: alive, dies: dies}
 	t.Cleanup(r.Check)
 	return r
 }

@@ -27,9 +27,24 @@ import (
 // ask makes a request and returns the answer.
 func (p *process) ask(method, path, body string) (status int, text string, warning string) {
 	p.t.Helper()
+	return p.say(method, path, body, nil)
+}
+
+// askItself reads what a controller itself has: it passes on no request that has come from a standby.
+func (p *process) askItself(path string) (status int) {
+	p.t.Helper()
+	status, _, _ = p.say(http.MethodGet, path, "", http.Header{"Holdfast-Forwarded-By": {"test"}})
+	return status
+}
+
+func (p *process) say(method, path, body string, header http.Header) (status int, text string, warning string) {
+	p.t.Helper()
 	q, err := http.NewRequestWithContext(p.t.Context(), method, p.url+path, bytes.NewBufferString(body))
 	if err != nil {
 		p.t.Fatal(err)
+	}
+	if header != nil {
+		q.Header = header
 	}
 	a, err := (&http.Client{Timeout: 30 * time.Second}).Do(q)
 	if err != nil {
@@ -51,16 +66,26 @@ const spawnPath = "/v1/resource-groups/DfltRscGrp/spawn"
 // until asks again and again until an answer is right, which it must be soon.
 func (p *process) until(method, path, body string, right func(status int, text string) bool) {
 	p.t.Helper()
+	p.soon(method+" "+path, func() (int, string, bool) {
+		status, text, _ := p.ask(method, path, body)
+		return status, text, right(status, text)
+	})
+}
+
+// soon tries again and again until an answer is right.
+func (p *process) soon(what string, try func() (status int, text string, right bool)) {
+	p.t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	var status int
 	var text string
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); <-tick.C {
-		if status, text, _ = p.ask(method, path, body); right(status, text) {
+		var right bool
+		if status, text, right = try(); right {
 			return
 		}
 	}
-	p.t.Fatalf("%s %s goes on answering %d %s", method, path, status, text)
+	p.t.Fatalf("%s goes on being answered %d %s", what, status, text)
 }
 
 func is(want int) func(int, string) bool {
@@ -267,6 +292,12 @@ func TestWithoutEtcdReadsGoOnAndWritesHeal(t *testing.T) {
 	other := c.others(p)[0]
 	if status, text, _ := other.ask("POST", spawnPath, spawned("good")); status != 201 {
 		t.Fatalf("a standby answers %d %s", status, text)
+	}
+	for _, p := range c.all { // a standby shows a commit shortly after it was made
+		p.soon("what "+p.Name+" itself has", func() (int, string, bool) {
+			status := p.askItself("/v1/resource-definitions/good")
+			return status, "", status == http.StatusOK
+		})
 	}
 	c.etcd.Kill(0)
 	for _, p := range c.all {
