@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // startReal starts the program as a new user does: holdfast up, with everything in a folder of its own.
@@ -24,7 +26,7 @@ func (s *script) startReal() {
 	}
 	s.controller = free(s)
 	ctx, cancel := context.WithCancel(context.Background())
-	server := exec.CommandContext(ctx, filepath.Join(s.bin, "holdfast"), "up", "--data", t.TempDir(), "--node", "host1",
+	server := exec.CommandContext(ctx, filepath.Join(s.bin, "holdfast"), "up", "--data", s.disk(), "--node", "host1",
 		"--listen", s.controller, "--agent-listen", free(s))
 	server.Cancel = func() error { return server.Process.Signal(os.Interrupt) }
 	server.WaitDelay = 20 * time.Second
@@ -53,6 +55,21 @@ func (s *script) startReal() {
 		}
 	}
 	go func() { _, _ = io.Copy(io.Discard, lines) }()
+}
+
+// disk returns a folder on a file system of its own: how full the machine is does not show in what is printed.
+func (s *script) disk() string {
+	s.t.Helper()
+	dir := s.t.TempDir()
+	if err := unix.Mount("holdfast-test", dir, "tmpfs", 0, "size=1g"); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			s.t.Error(err)
+		}
+	})
+	return dir
 }
 
 func free(s *script) string {
