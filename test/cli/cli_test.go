@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/holdfast-storage/holdfast/internal/agent/mount/mounttest"
 	"github.com/holdfast-storage/holdfast/test/cluster"
 )
 
@@ -43,6 +44,9 @@ type buildError struct {
 func (e *buildError) Error() string { return "build: " + e.err.Error() + "\n" + e.said }
 
 func TestMain(m *testing.M) {
+	if code, done := mounttest.Private(); done {
+		os.Exit(code)
+	}
 	code := m.Run()
 	if dir, err := program(); err == nil {
 		_ = os.RemoveAll(dir)

@@ -26,7 +26,7 @@ import (
 
 func TestTheDemoIsAsPromised(t *testing.T) {
 	mounttest.NeedRoot(t)
-	out, err := exec.CommandContext(t.Context(), "../demo/holds", os.Getenv(builtEnv)).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "../demo/holds", program).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -80,7 +80,7 @@ func TestARunningCommandHoldsItsPoolOverTheDeathOfTheAgentAndNotLonger(t *testin
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run := exec.Command(os.Getenv(builtEnv), "hold", "run", "vault", "--", "sh", "-c", "echo here >\"$HOLDFAST_POOL/file\"; read -r _ <"+fifo+"; exit 42")
+	run := exec.Command(program, "hold", "run", "vault", "--", "sh", "-c", "echo here >\"$HOLDFAST_POOL/file\"; read -r _ <"+fifo+"; exit 42")
 	run.Env = append(os.Environ(), "HOLDFAST_SOCKET="+s.socket)
 	if err := run.Start(); err != nil {
 		t.Fatal(err)

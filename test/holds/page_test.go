@@ -23,7 +23,7 @@ func TestTheExamplesOfThePageWork(t *testing.T) {
 	}
 	images := mounttest.Mkdir(t, s.dir, "images")
 	env := append(os.Environ(), "LS_CONTROLLERS="+s.listen, "HOLDFAST_SOCKET="+s.socket,
-		"PATH="+filepath.Dir(os.Getenv(builtEnv))+":"+os.Getenv("PATH"))
+		"PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"))
 	ran, inside := 0, false
 	for i, line := range strings.Split(string(text), "\n") {
 		command, isCommand := strings.CutPrefix(line, "$ ")

@@ -27,30 +27,29 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/mount/mounttest"
 )
 
-// builtEnv says where the program was built.
-const builtEnv = "HOLDFAST_TEST_HOLDS_PROGRAM"
+// program is the real one, built once.
+var program string
 
 func TestMain(m *testing.M) {
-	if os.Geteuid() == 0 && os.Getenv(builtEnv) == "" {
-		dir, err := os.MkdirTemp("", "holdfast-holds-")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		program := filepath.Join(dir, "holdfast")
-		if out, err := exec.Command("go", "build", "-o", program, "../../cmd/holdfast").CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build holdfast: %v\n%s", err, out)
-			os.Exit(1)
-		}
-		if err := os.Setenv(builtEnv, program); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		code := mounttest.Main(m)
-		_ = os.RemoveAll(dir)
+	if code, done := mounttest.Private(); done {
 		os.Exit(code)
 	}
-	os.Exit(mounttest.Main(m))
+	if os.Geteuid() != 0 {
+		os.Exit(m.Run())
+	}
+	dir, err := os.MkdirTemp("", "holdfast-holds-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	program = filepath.Join(dir, "holdfast")
+	if out, err := exec.Command("go", "build", "-o", program, "../../cmd/holdfast").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build holdfast: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	code := mounttest.Main(m)
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
 }
 
 // system is a controller and an agent in one process, in a mount namespace of the tests' own.
@@ -109,7 +108,7 @@ func (s *system) boot() {
 		s.t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	s.cmd = exec.Command(os.Getenv(builtEnv), "up", "--data", filepath.Join(s.dir, "data"), "--run", s.run, "--listen", s.listen, "--agent-listen", s.agents, "--node", "n1")
+	s.cmd = exec.Command(program, "up", "--data", filepath.Join(s.dir, "data"), "--run", s.run, "--listen", s.listen, "--agent-listen", s.agents, "--node", "n1")
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {

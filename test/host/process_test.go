@@ -26,6 +26,9 @@ import (
 var program string
 
 func TestMain(m *testing.M) {
+	if code, done := mounttest.Private(); done {
+		os.Exit(code)
+	}
 	if os.Getuid() != 0 {
 		fmt.Println("the tests of the real program need root: left out")
 		os.Exit(m.Run())

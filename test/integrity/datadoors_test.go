@@ -47,7 +47,7 @@ func dataDoors() []door {
 		{
 			name:    "migration",
 			request: request{"PUT", definition + "/resources/n1/migrate-disk/n2/data", ""},
-			child:   definition + "/resources/n1", parents: []string{"node", "pool"}, cascaded: []string{"definition", "resource"}, replicated: true,
+			child:   definition + "/resources/n1", parents: []string{"node", "pool"}, cascaded: []string{"definition", "resource", "evacuation"}, replicated: true,
 		},
 		{
 			name:    "deactivation",

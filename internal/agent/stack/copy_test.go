@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"go.uber.org/goleak"
 
+	"github.com/holdfast-storage/holdfast/internal/agent/mount/mounttest"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/freeze"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/pooltest"
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == freeze.HelperName {
 		os.Exit(freeze.HelperMain(os.Args[2:]))
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(mounttest.Main(m))
 }
 
 // patient waits for all work.

@@ -32,20 +32,8 @@ const (
 // Main runs the tests of m in a mount namespace of its own when it may, checks that no goroutine is left, and returns the exit code. It is also
 // what makes the test binary a helper of package mount.
 func Main(m *testing.M) int {
-	if len(os.Args) > 1 && os.Args[1] == mount.HelperName {
-		syscall.Exit(mount.HelperMain(os.Args[2:])) // Without the second that the race detector waits at the end.
-	}
-	if how := os.Getenv(userEnv); how != "" {
-		syscall.Exit(use(how, os.Args[1:]))
-	}
-	if os.Geteuid() == 0 && os.Getenv(privateEnv) == "" {
-		return again()
-	}
-	if os.Getenv(privateEnv) != "" {
-		if err := leaveOthers(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
+	if code, done := Private(); done {
+		return code
 	}
 	code := m.Run()
 	if code == 0 {
@@ -57,11 +45,38 @@ func Main(m *testing.M) int {
 	return code
 }
 
+// Private is the part of Main before the tests, for a TestMain that has something to prepare: it returns true when they have run, in a
+// mount namespace of their own, and the exit code. Else they are to be run now.
+func Private() (code int, done bool) {
+	if len(os.Args) > 1 && os.Args[1] == mount.HelperName {
+		syscall.Exit(mount.HelperMain(os.Args[2:])) // Without the second that the race detector waits at the end.
+	}
+	if how := os.Getenv(userEnv); how != "" {
+		syscall.Exit(use(how, os.Args[1:]))
+	}
+	if os.Geteuid() != 0 {
+		return 0, false
+	}
+	if os.Getenv(privateEnv) == "" {
+		return again(), true
+	}
+	if err := leaveOthers(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1, true
+	}
+	return 0, false
+}
+
 // again runs this program once more in a mount namespace of its own, and ends as it does; the other way round, a killed test run leaves nothing
 // running.
 func again() int {
+	program, err := os.Executable() // Under its own name, as those see it who ask who uses a device.
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	runtime.LockOSThread() // The kernel takes the end of the thread that has started a process for that of its parent.
-	p, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{
+	p, err := os.StartProcess(program, os.Args, &os.ProcAttr{
 		Env:   append(os.Environ(), privateEnv+"=1"),
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		Sys:   &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}, // Mounts are private in it.

@@ -11,8 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/holdfast-storage/holdfast/internal/agent/mount/mounttest"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/file"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/freeze"
@@ -26,7 +25,7 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(victimEnv); text != "" {
 		syscall.Exit(beVictim(text))
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(mounttest.Main(m))
 }
 
 // folder makes a pool's directory on a mounted filesystem.

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-storage/holdfast/internal/agent/mount/mounttest"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/freeze"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/pooltest"
 	"github.com/holdfast-storage/holdfast/internal/command"
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(agentEnv); text != "" {
 		syscall.Exit(beAgent(text))
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(mounttest.Main(m))
 }
 
 // work is what the other process is to freeze.
