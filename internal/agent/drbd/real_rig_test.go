@@ -53,14 +53,21 @@ type realNode struct {
 	want    drbd.Want
 }
 
-// Run implements command.Runner: drbdadm sees the files of one node alone.
+// ownConfig is a runner whose drbdadm sees the files of one node alone.
 type ownConfig struct {
 	exec *command.Exec
 	file string
 }
 
+// hangs is when an adjustment counts as one that waits for ever: see operate.
+const hangs = 15 * time.Second
+
+// Run implements command.Runner.
 func (o ownConfig) Run(ctx context.Context, c command.Command) (command.Result, error) {
 	if c.Program == "drbdadm" {
+		if c.Args[0] == "adjust" {
+			c.Limit = hangs
+		}
 		c.Args = append([]string{"--config-file", o.file}, c.Args...)
 	}
 	return o.exec.Run(ctx, c)
@@ -228,7 +235,7 @@ func (r *real) operate(since map[string]time.Time, names []string) {
 		if since[name].IsZero() {
 			since[name] = time.Now()
 		}
-		if time.Since(since[name]) < 10*time.Second {
+		if time.Since(since[name]) < 3*time.Second {
 			continue
 		}
 		r.t.Logf("%s is Negotiating for ever, and taken down and up", name)
@@ -306,7 +313,7 @@ func (r *real) read(name string, volume int) string {
 	return string(text[:1])
 }
 
-// others is a state of a connection on a node.
+// connection is a state of a connection on a node.
 func (r *real) connection(name, to string) kernel.Connection {
 	s := r.state(name)
 	c, _ := s.Connection(r.nodes[to].id)
