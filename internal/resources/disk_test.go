@@ -104,10 +104,11 @@ func TestAMoveWhoseTargetFailsLeavesTheSourceAlone(t *testing.T) {
 	r.create("vol", on("n1")...)
 	r.create("vol", resources.NewResource{Node: "n3", Kind: schema.Client})
 	for _, node := range []string{"n2", "n3"} {
-		r.Agents[node].FailApplies("vol", 1, &pool.NoSpaceError{Pool: cluster.Pool, Asked: gib})
+		r.Agents[node].FailApplies("vol", -1, &pool.NoSpaceError{Pool: cluster.Pool, Asked: gib})
 		if _, err := r.Resources.MigrateDisk(t.Context(), "vol", "n1", node, resources.DiskChange{Pool: cluster.Pool}); !errs.Is(err, errs.NoSpace) {
 			t.Errorf("the move to node %s ended with %v", node, err)
 		}
+		r.Agents[node].FailApplies("vol", 0, nil)
 		r.ended(schema.MigrateDisk, "vol/"+node, schema.JobCancelled)
 	}
 	r.Until(func() bool { return r.replicas("vol") == "n1 diskful, n3 client" })
