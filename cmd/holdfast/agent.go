@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-storage/holdfast/internal/agent"
-	"github.com/holdfast-storage/holdfast/internal/agent/device"
+	"github.com/holdfast-storage/holdfast/internal/agent/backend"
 	"github.com/holdfast-storage/holdfast/internal/agent/hold"
 	"github.com/holdfast-storage/holdfast/internal/agent/numbers"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
@@ -99,13 +99,15 @@ func runAgent(ctx context.Context, c config.Agent, dial dialer, log telemetry.Lo
 	}
 	defer jobs.Close()
 	works.releaseEnded(ctx, jobs)
+	devices := backends.devices(c.State, runner)
+	undo(ctx, devices, log.Logger)
 	log.Info("the agent starts", "node", node, "controllers", c.Controllers, "state", c.State)
 	return agent.Run(ctx, agent.Config{
 		Node: node, Addresses: c.Controllers, Dial: dial, StateDir: c.State, Version: version, Log: log.Logger,
 		Host:                 machine,
 		Holds:                mounted.holds(),
 		Jobs:                 jobs,
-		Devices:              &device.Service{Finder: device.Finder{Run: runner}},
+		Devices:              devices,
 		Numbers:              &numbers.Watcher{},
 		Providers:            backends.supported,
 		Layers:               []model.Layer{model.Storage},
@@ -123,6 +125,17 @@ func thaw(ctx context.Context, z *freeze.Freezer, log *slog.Logger) {
 	defer cancel()
 	if err := z.Recover(ctx); err != nil {
 		log.Error("filesystems that an earlier agent may have left frozen could not be thawed", "error", err)
+	}
+}
+
+// undo removes what is left of backends that an agent was making when it was killed. What cannot be removed now is tried again
+// before the next one is made.
+func undo(ctx context.Context, devices *backend.Service, log *slog.Logger) {
+	const patience = 30 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := devices.Recover(ctx); err != nil {
+		log.Error("what an earlier agent was making of devices could not be undone", "error", err)
 	}
 }
 

@@ -7,11 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/agent"
+	"github.com/holdfast-storage/holdfast/internal/agent/backend"
+	"github.com/holdfast-storage/holdfast/internal/agent/device"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/file"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/freeze"
@@ -65,6 +68,17 @@ func (b *backends) probe(ctx context.Context, runner command.Runner, providers [
 		return
 	}
 	b.supported = append(b.supported, providers...)
+}
+
+// devices knows the free devices of this host, and makes of them what pools lie on. State is the folder of what the agent keeps.
+func (b *backends) devices(state string, runner command.Runner) *backend.Service {
+	dir := ""
+	if state != "" {
+		dir = filepath.Join(state, "backends")
+	}
+	return backend.New(backend.Config{
+		Finder: &device.Finder{Run: runner, Holders: device.Holders(b.users)}, LVM: b.lvm, ZFS: b.zfs, Dir: dir, Unsupported: b.unsupported,
+	})
 }
 
 // driver makes the driver of a pool.

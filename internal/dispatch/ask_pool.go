@@ -76,7 +76,8 @@ type Backend struct {
 }
 
 // CreateBackend asks the agent of a node to make a volume group, a thin pool or a zpool. The
-// errors are those of CheckPool, and Unsupported.
+// errors are those of CheckPool, Unsupported, InUse when a device is not free, and Invalid when
+// the host does not admit what is asked, which may be that there is another one of that name.
 func (s *Server) CreateBackend(ctx context.Context, node model.NodeKey, b Backend) error {
 	a, err := s.askLong(ctx, node, &agentpb.Ask{Question: &agentpb.Ask_CreateBackend{CreateBackend: &agentpb.CreateBackend{
 		Provider: string(b.Provider), Name: b.Name, Devices: b.Devices, RaidLevel: b.RAIDLevel,
@@ -85,7 +86,16 @@ func (s *Server) CreateBackend(ctx context.Context, node model.NodeKey, b Backen
 		return err
 	}
 	if f := a.GetFailure(); f != nil {
-		return hostRefused(errs.StoragePool, f, "node %s did not make %s for the provider %s", node, b.Name, b.Provider)
+		kind := errs.HostFailed
+		switch f.GetReason() { //nolint:exhaustive // All others are failures of the host.
+		case agentpb.Failure_UNSUPPORTED:
+			kind = errs.Unsupported
+		case agentpb.Failure_IN_USE:
+			kind = errs.InUse
+		case agentpb.Failure_INVALID:
+			kind = errs.Invalid
+		}
+		return hostSaid(kind, errs.StoragePool, f, "node %s did not make %s for the provider %s", node, b.Name, b.Provider)
 	}
 	return nil
 }

@@ -159,23 +159,10 @@ func parseBackend(n NewBackend) (dispatch.Backend, error) {
 	if name == "" {
 		name = thinGroupPrefix + path.Base(n.Devices[0])
 	}
-	if !plainName(name) {
-		return b, errs.New(errs.Invalid, errs.StoragePool, "the name %q is not possible for a backend", name).About(errs.Name).
-			Because("volume groups and zpools are named with letters, digits and _ - . +, and begin with a letter or a digit").Fix("choose another")
-	}
 	if b.Name = name; b.Provider == model.LVMThin {
 		b.Name = thinGroupPrefix + strings.TrimPrefix(name, thinGroupPrefix) + "/" + name
 	}
-	return b, nil
-}
-
-// plainName tells whether LVM and ZFS both take a name.
-func plainName(s string) bool {
-	const most = 100
-	ok := func(r rune) bool {
-		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-.+", r)
-	}
-	return s != "" && len(s) <= most && !strings.ContainsRune("_-.+", rune(s[0])) && !strings.ContainsFunc(s, func(r rune) bool { return !ok(r) })
+	return b, model.CheckBackend(b.Provider, b.Name)
 }
 
 // SetLogLevel changes from which level on the agent of a node logs, until it restarts. The

@@ -6,7 +6,6 @@ package device
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -16,6 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
 	"github.com/holdfast-storage/holdfast/internal/command"
 )
 
@@ -40,8 +41,26 @@ type Finder struct {
 	// leaves nothing claimed. Nil: an exclusive open.
 	Claim func(path string) error
 
+	// Holders returns who uses the device at a path. Nil: [Holders] with a scanner of its own.
+	Holders func(ctx context.Context, path string) ([]pool.Holder, error)
+
 	// Loops makes bound loop devices candidates as well, where a host has no other disks.
 	Loops bool
+}
+
+// Holders returns who uses a device, as a scanner sees it.
+func Holders(users *inuse.Scanner) func(ctx context.Context, path string) ([]pool.Holder, error) {
+	return func(ctx context.Context, path string) ([]pool.Holder, error) {
+		rdev, there, err := inuse.Number(path)
+		if err != nil || !there {
+			return nil, err
+		}
+		table, err := users.Scan(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return table.Device(rdev)
+	}
 }
 
 // limit is how long one program may take. A disk that hangs must not hold up the answer about all others for longer.
@@ -49,47 +68,47 @@ const limit = 10 * time.Second
 
 // Free returns the devices that are free now, by path.
 func (f *Finder) Free(ctx context.Context) ([]Device, error) {
+	all, err := f.Blocks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var free []Device
+	for _, b := range f.Candidates(all) {
+		err := f.claim(b.Path)
+		if err == nil {
+			err = f.blank(ctx, b.Path)
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("look at block device %s: %w", b.Path, ctx.Err())
+		}
+		if err != nil {
+			continue // One that cannot be read is not free, and keeps nobody from the others.
+		}
+		free = append(free, b.device())
+	}
+	return free, nil
+}
+
+// Blocks returns all block devices of the host, with what lies on each.
+func (f *Finder) Blocks(ctx context.Context) ([]Block, error) {
 	r, err := f.Run.Run(ctx, command.Command{
 		Program: "lsblk", Args: []string{"--json", "--bytes", "--output", columns}, Limit: limit,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list block devices: %w", err)
 	}
-	all, err := Parse(r.Stdout)
-	if err != nil {
-		return nil, err
-	}
-	var free []Device
-	for _, b := range f.Candidates(all) {
-		is, err := f.blank(ctx, b.Path)
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("look at block device %s: %w", b.Path, ctx.Err())
-		}
-		if err != nil || !is {
-			continue // One that cannot be read is not free, and keeps nobody from the others.
-		}
-		free = append(free, Device{
-			Path: b.Path, Size: b.Size, Rotational: b.Rotational, Model: b.Model, Serial: b.Serial, WWN: b.WWN,
-		})
-	}
-	return free, nil
+	return Parse(r.Stdout)
 }
 
-// blank tells whether nothing is on a device and nobody has claimed it.
-func (f *Finder) blank(ctx context.Context, device string) (bool, error) {
-	claim := f.Claim
-	if claim == nil {
-		claim = open
+func (b Block) device() Device {
+	return Device{Path: b.Path, Size: b.Size, Rotational: b.Rotational, Model: b.Model, Serial: b.Serial, WWN: b.WWN}
+}
+
+func (f *Finder) claim(path string) error {
+	if f.Claim != nil {
+		return f.Claim(path)
 	}
-	if err := claim(device); err != nil {
-		return false, err
-	}
-	const nothingFound = 2 // blkid's exit code; others are for what was found, and for what could not be told
-	_, err := f.Run.Run(ctx, command.Command{Program: "blkid", Args: []string{"--probe", device}, Limit: limit})
-	if e, ok := errors.AsType[*command.Error](err); ok && e.Kind == command.Exited && e.Code == nothingFound {
-		return true, nil
-	}
-	return false, err
+	return open(path)
 }
 
 // open opens a device for itself alone, and closes it. The kernel refuses that for a device that it uses itself.
@@ -124,8 +143,7 @@ func (f *Finder) gather(list []Block, found map[string]Block) {
 			f.gather(b.Children, found)
 			continue
 		}
-		if b.Size > MinSize && !b.ReadOnly && b.Filesystem == "" && b.Table == "" && len(b.Mounts) == 0 && wellNamed(b.Path) {
-			b.Children = nil
+		if f.unfit(b) == "" {
 			found[b.Path] = b
 		}
 	}
@@ -148,7 +166,7 @@ func (f *Finder) kind(b Block) bool {
 	return true
 }
 
-// wellNamed tells whether a path is one of a device as the kernel and udev name them, and nothing else.
-func wellNamed(p string) bool {
+// WellNamed tells whether a path is one of a device as the kernel and udev name them, and nothing else.
+func WellNamed(p string) bool {
 	return strings.HasPrefix(p, "/dev/") && path.Clean(p) == p && !strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }

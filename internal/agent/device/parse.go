@@ -25,12 +25,13 @@ type Block struct {
 	WWN        string
 	Filesystem string // signature of what lies on it, as far as the host's database knows
 	Table      string // kind of its partition table, likewise
+	PartType   string // of a partition: what the table says that it is, likewise
 	Mounts     []string
 	Children   []Block // what lies on it
 }
 
 // columns are those of lsblk that [Parse] reads.
-const columns = "PATH,KNAME,TYPE,SIZE,ROTA,RO,MODEL,SERIAL,WWN,FSTYPE,PTTYPE,MOUNTPOINT"
+const columns = "PATH,KNAME,TYPE,SIZE,ROTA,RO,MODEL,SERIAL,WWN,FSTYPE,PTTYPE,PARTTYPE,MOUNTPOINT"
 
 // maxDepth bounds how deep devices may be stacked.
 const maxDepth = 32
@@ -63,6 +64,7 @@ type printed struct {
 	WWN      text      `json:"wwn"`
 	FSType   text      `json:"fstype"`
 	PTType   text      `json:"pttype"`
+	PartType text      `json:"parttype"`
 	Mount    text      `json:"mountpoint"`
 	Mounts   []text    `json:"mountpoints"`
 	Children []printed `json:"children"`
@@ -81,7 +83,7 @@ func blocks(list []printed, depth int) ([]Block, error) {
 		b := Block{
 			Path: string(p.Path), Kernel: string(p.Kernel), Type: string(p.Type), Size: int64(p.Size), Rotational: bool(p.Rota),
 			ReadOnly: bool(p.ReadOnly), Model: string(p.Model), Serial: string(p.Serial), WWN: string(p.WWN),
-			Filesystem: string(p.FSType), Table: string(p.PTType), Children: children,
+			Filesystem: string(p.FSType), Table: string(p.PTType), PartType: string(p.PartType), Children: children,
 		}
 		for _, m := range append(p.Mounts, p.Mount) {
 			if m != "" {

@@ -62,6 +62,15 @@ func (h *Host) change(ctx context.Context, dataset string, args ...string) error
 	return err
 }
 
+// Run runs a program of ZFS that is about a zpool, for who makes and removes zpools: with the host's limits, and to its end once
+// it has begun. The zpool need not exist.
+func (h *Host) Run(ctx context.Context, zpool, program string, args ...string) (command.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return command.Result{}, err
+	}
+	return h.run(context.WithoutCancel(ctx), zpool, program, args...)
+}
+
 func (h *Host) run(ctx context.Context, dataset, program string, args ...string) (command.Result, error) {
 	zpool, _, _ := strings.Cut(dataset, "/")
 	h.mu.Lock()
