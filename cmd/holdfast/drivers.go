@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +24,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/lvm"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/zfs"
 	"github.com/holdfast-storage/holdfast/internal/command"
+	"github.com/holdfast-storage/holdfast/internal/doctor"
 	"github.com/holdfast-storage/holdfast/internal/model"
 )
 
@@ -46,7 +49,27 @@ func findBackends(ctx context.Context, node string, users *inuse.Scanner, freeze
 	}
 	b.probe(ctx, runner, []model.Provider{model.LVM, model.LVMThin}, command.Command{Program: "lvm", Args: []string{"version"}}, command.Command{Program: "dmsetup", Args: []string{"version"}})
 	b.probe(ctx, runner, []model.Provider{model.ZFS, model.ZFSThin}, command.Command{Program: "zfs", Args: []string{"version"}})
+	b.examine(ctx, doctor.Host{Root: os.DirFS("/"), Runner: runner})
 	return b
+}
+
+// examine supports no provider any more that the host certainly lacks something for, such as a kernel module.
+func (b *backends) examine(ctx context.Context, h doctor.Host) {
+	for name, providers := range map[string][]model.Provider{
+		"LVM": {model.LVM}, "LVM_THIN": {model.LVMThin}, "ZFS": {model.ZFS, model.ZFSThin},
+	} {
+		if !slices.Contains(b.supported, providers[0]) {
+			continue
+		}
+		found, err := doctor.Able(ctx, h, name)
+		if err != nil || len(found[0].Missing) == 0 {
+			continue
+		}
+		for _, p := range providers {
+			b.unsupported[p] = strings.Join(found[0].Missing, "; ")
+		}
+		b.supported = slices.DeleteFunc(b.supported, func(p model.Provider) bool { return slices.Contains(providers, p) })
+	}
 }
 
 // probe supports providers when some programs go well.

@@ -173,6 +173,29 @@ func TestHostsAreAsked(t *testing.T) {
 	}
 }
 
+func TestABackendThatIsRefusedIsNoFailureOfTheHost(t *testing.T) {
+	in(t, func(r *rig) {
+		c := r.join("alpha")
+		for reason, kind := range map[agentpb.Failure_Reason]errs.Kind{
+			agentpb.Failure_REASON_UNSPECIFIED: errs.HostFailed, agentpb.Failure_IN_USE: errs.InUse, agentpb.Failure_INVALID: errs.Invalid,
+			agentpb.Failure_UNSUPPORTED: errs.Unsupported,
+		} {
+			got := make(chan error, 1)
+			go func() {
+				got <- r.server.CreateBackend(r.Context(), "alpha", dispatch.Backend{Provider: model.LVM, Name: "vg"})
+			}()
+			synctest.Wait()
+			failure := &agentpb.Failure{Step: "make the backend", Message: "device /dev/x is not free", Reason: reason}
+			if err := c.answer(&agentpb.AnswerRequest{Id: c.next().GetAsks()[0].GetId(), Failure: failure}); err != nil {
+				r.Error(err)
+			}
+			if err := <-got; !errs.Is(err, kind) || !strings.Contains(err.Error(), "device /dev/x is not free") {
+				r.Errorf("%s: %v", reason, err)
+			}
+		}
+	})
+}
+
 func TestJobsAndHostAreObserved(t *testing.T) {
 	in(t, func(r *rig) {
 		c := r.join("alpha")

@@ -85,6 +85,11 @@ func (h Host) module(ctx context.Context, m module, kernel string) Check {
 	switch loaded := h.exists("sys/module/" + m.name); {
 	case loaded:
 		c.Detail, c.Version = "loaded", h.line("sys/module/"+m.name+"/version")
+		if m.least != "" && c.Version != "" && older(c.Version, m.least) {
+			if there := h.moduleVersion(ctx, m.name); there != "" && !older(there, m.least) {
+				return c.atLeast(m.least, fmt.Sprintf("%s is installed, and an earlier one is loaded: unload it with modprobe -r %s, then modprobe %s", there, m.name, m.name))
+			}
+		}
 	case h.lists(dir+"/modules.builtin", m.name), m.list != "" && h.says(m.list, m.word):
 		c.Detail = "built in"
 	case h.lists(dir+"/modules.dep", m.name):

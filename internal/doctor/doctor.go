@@ -15,6 +15,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -70,6 +71,9 @@ type Ability struct {
 	What   string   `json:"what"`            // what it is for
 	Usable bool     `json:"usable"`          // Everything that it needs is present.
 	Lacks  []string `json:"lacks,omitempty"` // what it needs and is not present, and what to do about each
+
+	// Missing are those of Lacks that are known to be absent or too old: without them it cannot work.
+	Missing []string `json:"-"`
 }
 
 // Report is all that was found.
@@ -81,24 +85,55 @@ type Report struct {
 
 // Examine looks at a host. What cannot be found out is in the report; an error is only ctx's.
 func Examine(ctx context.Context, h Host) (Report, error) {
+	return h.examine(ctx, abilities(), func(string) bool { return true })
+}
+
+// Able looks only at what some abilities need, and returns the reports on them, in the order of the table. A name that is not
+// in it is an error.
+func Able(ctx context.Context, h Host, names ...string) ([]Ability, error) {
+	var of []ability
+	needed := map[string]bool{}
+	for _, a := range abilities() {
+		if slices.Contains(names, a.name) {
+			of = append(of, a)
+			for _, n := range a.needs {
+				needed[n] = true
+			}
+		}
+	}
+	if len(of) != len(names) {
+		return nil, fmt.Errorf("not all of %s are abilities of a host", strings.Join(names, ", "))
+	}
+	r, err := h.examine(ctx, of, func(name string) bool { return needed[name] })
+	return r.Abilities, err
+}
+
+// examine makes the checks that are wanted, and judges abilities by them.
+func (h Host) examine(ctx context.Context, of []ability, wanted func(name string) bool) (Report, error) {
 	r := Report{Kernel: h.line("proc/sys/kernel/osrelease")}
 	for _, p := range programs() {
-		r.Checks = append(r.Checks, h.program(ctx, p))
+		if wanted(p.name) {
+			r.Checks = append(r.Checks, h.program(ctx, p))
+		}
 		if err := ctx.Err(); err != nil {
 			return Report{}, err
 		}
 	}
 	for _, m := range modules() {
-		r.Checks = append(r.Checks, h.module(ctx, m, r.Kernel))
+		if wanted(m.name) {
+			r.Checks = append(r.Checks, h.module(ctx, m, r.Kernel))
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return Report{}, err
 	}
 	for _, d := range devices() {
-		r.Checks = append(r.Checks, h.device(d))
+		if wanted(d.path) {
+			r.Checks = append(r.Checks, h.device(d))
+		}
 	}
 	r.Checks = append(r.Checks, h.rights()...)
-	for _, a := range abilities() {
+	for _, a := range of {
 		r.Abilities = append(r.Abilities, judge(a, r.Checks))
 	}
 	return r, nil
@@ -117,6 +152,9 @@ func judge(a ability, checks []Check) Ability {
 			lack += "; " + c.Fix
 		}
 		out.Lacks = append(out.Lacks, lack)
+		if c.State != Unknown {
+			out.Missing = append(out.Missing, lack)
+		}
 	}
 	return out
 }

@@ -70,6 +70,7 @@ func check(t *testing.T, r doctor.Report, kind doctor.Kind, name string) doctor.
 const (
 	kernel   = "proc/sys/kernel/osrelease"
 	status   = "proc/self/status"
+	dep      = "lib/modules/6.1.0-49-amd64/modules.dep"
 	rootUser = "Name:\tholdfast\nUid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n"
 )
 
@@ -78,16 +79,25 @@ func storageHost() host {
 		files: map[string]string{
 			kernel: "6.1.0-49-amd64\n", status: rootUser,
 			"dev/loop-control": "", "dev/mapper/control": "",
-			"sys/module/loop/refcnt": "0", "sys/module/drbd/version": "9.2.18\n",
+			"sys/module/loop/refcnt": "0", "sys/module/drbd/version": "9.2.18\n", "sys/module/drbd_transport_tcp/refcnt": "1",
 			"lib/modules/6.1.0-49-amd64/modules.builtin": "kernel/drivers/md/dm-mod.ko\n",
 			"lib/modules/6.1.0-49-amd64/modules.dep":     "kernel/drivers/md/dm-thin-pool.ko.xz: kernel/drivers/md/persistent-data/dm-persistent-data.ko.xz\nkernel/drivers/md/dm-crypt.ko:\n",
 		},
 		programs: map[string]string{
 			"mount": "mount from util-linux 2.38.1", "mkfs.ext4": "!mke2fs 1.47.0 (5-Feb-2023)", "resize2fs": "!resize2fs 1.47.0",
-			"lvm": "  LVM version:     2.03.16(2) (2022-05-18)\n", "thin_check": "0.9.0", "cryptsetup": "cryptsetup 2.6.1 flags: UDEV",
+			"lvm": "  LVM version:     2.03.16(2) (2022-05-18)\n", "thin_check": "0.9.0", "dmsetup": "Library version:   1.02.185 (2022-05-18)", "cryptsetup": "cryptsetup 2.6.1 flags: UDEV",
 			"drbdadm":   "DRBDADM_API_VERSION=2\nDRBD_KERNEL_VERSION=9.2.18\nDRBDADM_VERSION_CODE=0x092100\nDRBDADM_VERSION=9.33.0\n",
 			"drbdsetup": "DRBDADM_VERSION=9.33.0\n",
 		},
+	}
+}
+
+// zfsHost makes a host one with ZFS before it is changed.
+func zfsHost(change func(host)) func(host) {
+	return func(h host) {
+		h.files["sys/module/zfs/version"] = "2.1.11-1\n"
+		h.programs["zfs"], h.programs["zpool"] = "zfs-2.1.11-1\nzfs-kmod-2.1.11-1\n", "zfs-2.1.11-1\nzfs-kmod-2.1.11-1\n"
+		change(h)
 	}
 }
 
@@ -145,6 +155,27 @@ func TestWhatIsMissingIsNamedWithWhatToDo(t *testing.T) {
 		{"a module that is old and not loaded", func(h host) { h.unload("8.4.11\n") }, "DRBD", "module drbd: too old; version 9 or later is needed"},
 		{"the version of a module that is not loaded", func(h host) { h.unload("!") }, "DRBD", "module drbd: unknown; version 9 or later is needed"},
 		{"a module", func(h host) { delete(h.files, "sys/module/drbd/version") }, "DRBD", "module drbd: absent; install the package drbd-dkms"},
+		{"a module that is old, while another is installed", func(h host) { h.files["sys/module/drbd/version"] = "8.4.11\n"; h.programs["modinfo"] = "9.2.18\n" }, "DRBD", "module drbd: too old; version 9 or later is needed: 9.2.18 is installed, and an earlier one is loaded: unload it with modprobe -r drbd"},
+		{"the transport of DRBD", func(h host) { delete(h.files, "sys/module/drbd_transport_tcp/refcnt") }, "DRBD", "module drbd_transport_tcp: absent; install the package drbd-dkms"},
+		{"the kernel's part of DRBD's tools", func(h host) { h.programs["drbdsetup"] = "DRBDADM_VERSION=8.9.10\n" }, "DRBD", "program drbdsetup: too old; version 9 or later"},
+		{"drbd-utils", func(h host) { delete(h.programs, "drbdsetup") }, "DRBD", "program drbdsetup: absent; install the package drbd-utils"},
+		{"LVM's version", func(h host) { h.programs["lvm"] = "  LVM version:     2.02.187(2)\n" }, "LVM", "program lvm: too old; version 2.03 or later is needed: install it from the package lvm2"},
+		{"LVM", func(h host) { delete(h.programs, "lvm") }, "LVM_THIN", "program lvm: absent; install the package lvm2"},
+		{"the tools of device mapper", func(h host) { delete(h.programs, "dmsetup") }, "LVM", "program dmsetup: absent; install the package dmsetup"},
+		{"the device of device mapper", func(h host) { delete(h.files, "dev/mapper/control") }, "LVM", "device /dev/mapper/control: absent; load the module: modprobe dm_mod"},
+		{"the tools of thin pools", func(h host) { delete(h.programs, "thin_check") }, "LVM_THIN", "program thin_check: absent; install the package thin-provisioning-tools"},
+		{"old tools of thin pools", func(h host) { h.programs["thin_check"] = "0.2.8" }, "LVM_THIN", "program thin_check: too old; version 0.5 or later"},
+		{"the module of thin pools", func(h host) { h.files[dep] = "kernel/drivers/md/dm-crypt.ko:\n" }, "LVM_THIN", "module dm_thin_pool: absent; use a kernel that has it"},
+		{"an old cryptsetup", func(h host) { h.programs["cryptsetup"] = "cryptsetup 2.3.7" }, "LUKS", "program cryptsetup: too old; version 2.4 or later is needed: install it from the package cryptsetup-bin"},
+		{"the module of LUKS", func(h host) { h.files[dep] = "kernel/drivers/md/dm-thin-pool.ko.xz:\n" }, "LUKS", "module dm_crypt: absent; use a kernel that has it"},
+		{"the module of ZFS", zfsHost(func(h host) { delete(h.files, "sys/module/zfs/version") }), "ZFS", "module zfs: absent; install the package zfs-dkms"},
+		{"an old module of ZFS", zfsHost(func(h host) { h.files["sys/module/zfs/version"] = "0.8.6-1\n" }), "ZFS", "module zfs: too old; version 2.0 or later"},
+		{"the tools of ZFS", zfsHost(func(h host) { delete(h.programs, "zpool") }), "ZFS", "program zpool: absent; install the package zfsutils-linux"},
+		{"old tools of ZFS", zfsHost(func(h host) { h.programs["zfs"] = "zfs-0.8.6-1\nzfs-kmod-2.1.11-1\n" }), "ZFS", "program zfs: too old; version 2.0 or later"},
+		{"root for ZFS", zfsHost(func(h host) { h.files[status] = "Uid:\t1\t1\t1\t1\nCapEff:\t0\n" }), "ZFS", "right root: absent"},
+		{"the program that wipes devices", func(h host) {
+			h.programs["lsblk"], h.programs["blkid"] = "lsblk from util-linux 2.38.1", "blkid from util-linux 2.38.1"
+		}, "devices", "program wipefs: absent; install the package util-linux"},
 		{"modules of this kernel", func(h host) { h.files[kernel] = "6.9.9\n" }, "LUKS", "module dm_crypt: unknown; load it: modprobe dm_crypt"},
 		{"a device", func(h host) { delete(h.files, "dev/loop-control") }, "FILE", "device /dev/loop-control: absent; load the module: modprobe loop"},
 		{"root", func(h host) { h.files[status] = "Uid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\n" }, "FILE", "right root: absent; run it as root"},
@@ -158,6 +189,8 @@ func TestWhatIsMissingIsNamedWithWhatToDo(t *testing.T) {
 			i := slices.IndexFunc(r.Abilities, func(a doctor.Ability) bool { return a.Name == c.ability })
 			if a := r.Abilities[i]; a.Usable || !strings.Contains(strings.Join(a.Lacks, "\n"), c.lacks) {
 				t.Errorf("%+v", a)
+			} else if unknown := strings.Contains(c.lacks, ": unknown"); unknown == strings.Contains(strings.Join(a.Missing, "\n"), c.lacks) {
+				t.Errorf("what is not known counts as missing, or the other way round: %+v", a)
 			}
 		})
 	}
@@ -170,6 +203,44 @@ func TestPartsOfAKernelWithoutModulesAreFound(t *testing.T) {
 		if c := check(t, r, doctor.Module, name); c.State != doctor.Present || c.Detail != "built in" {
 			t.Errorf("%+v", c)
 		}
+	}
+}
+
+func TestZFSIsUsableWithToolsAndModuleOfItsVersion(t *testing.T) {
+	h := storageHost()
+	zfsHost(func(host) {})(h)
+	r := h.examine(t)
+	if !slices.Contains(able(r), "ZFS") {
+		t.Errorf("able to do %v", able(r))
+	}
+	for _, kind := range []doctor.Kind{doctor.Program, doctor.Module} {
+		if c := check(t, r, kind, "zfs"); c.State != doctor.Present || !strings.HasPrefix(c.Version, "2.1.11") {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+func TestOnlyWhatAnAbilityNeedsIsLookedAt(t *testing.T) {
+	h := storageHost()
+	var ran []string
+	run := command.RunnerFunc(func(_ context.Context, c command.Command) (command.Result, error) {
+		ran = append(ran, c.Program)
+		return command.Result{Stdout: []byte(h.programs[c.Program])}, nil
+	})
+	root := fstest.MapFS{}
+	for name, content := range h.files {
+		root[name] = &fstest.MapFile{Data: []byte(content)}
+	}
+	at := doctor.Host{Root: root, Runner: run}
+	got, err := doctor.Able(t.Context(), at, "LUKS", "LVM_THIN")
+	if err != nil || len(got) != 2 || !got[0].Usable || !got[1].Usable || got[0].Name != "LVM_THIN" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if slices.Sort(ran); !slices.Equal(ran, []string{"cryptsetup", "dmsetup", "lvm", "thin_check"}) {
+		t.Errorf("it ran %q", ran)
+	}
+	if _, err := doctor.Able(t.Context(), at, "LVM", "magic"); err == nil {
+		t.Error("an ability that there is not was looked at")
 	}
 }
 

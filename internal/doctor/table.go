@@ -41,18 +41,21 @@ func programs() []program {
 		{name: "blkid", version: []string{"--version"}, pkg: "util-linux"},
 		{name: "lsblk", version: []string{"--version"}, pkg: "util-linux"},
 		{name: "lvm", version: []string{"version"}, least: "2.03", pkg: "lvm2"},
-		{name: "thin_check", version: []string{"-V"}, pkg: "thin-provisioning-tools"},
+		{name: "dmsetup", version: []string{"--version"}, pkg: "dmsetup"},
+		{name: "wipefs", version: []string{"--version"}, pkg: "util-linux"},
+		{name: "thin_check", version: []string{"-V"}, least: "0.5", pkg: "thin-provisioning-tools"},
 		{name: "zfs", version: []string{"version"}, least: "2.0", pkg: "zfsutils-linux"},
 		{name: "zpool", version: []string{"version"}, least: "2.0", pkg: "zfsutils-linux"},
-		{name: "cryptsetup", version: []string{"--version"}, least: "2.0", pkg: "cryptsetup-bin"},
+		{name: "cryptsetup", version: []string{"--version"}, least: "2.4", pkg: "cryptsetup-bin"}, // It prints headers as JSON.
 		{name: "drbdadm", version: []string{"--version"}, pattern: `DRBDADM_VERSION=(\S+)`, least: "9", pkg: "drbd-utils"},
-		{name: "drbdsetup", version: []string{"--version"}, pattern: `DRBDADM_VERSION=(\S+)`, pkg: "drbd-utils"},
+		{name: "drbdsetup", version: []string{"--version"}, pattern: `DRBDADM_VERSION=(\S+)`, least: "9", pkg: "drbd-utils"},
 		{name: "mount.nfs", version: []string{"-V"}, pkg: "nfs-common"},
 		{name: "qemu-img", version: []string{"--version"}, pkg: "qemu-utils"},
 	}
 }
 
 func modules() []module {
+	const drbd = "install the package drbd-dkms of LINBIT; the kernel's own is 8.4"
 	const kernel = "use a kernel that has it; in Debian it is in the package linux-image-amd64"
 	return []module{
 		{name: "loop", fix: kernel, list: "proc/devices", word: "loop"},
@@ -61,7 +64,8 @@ func modules() []module {
 		{name: "dm_snapshot", fix: kernel},
 		{name: "dm_crypt", fix: kernel},
 		{name: "zfs", least: "2.0", fix: "install the package zfs-dkms"},
-		{name: "drbd", least: "9", fix: "install the package drbd-dkms of LINBIT; the kernel's own is 8.4"},
+		{name: "drbd", least: "9", fix: drbd},
+		{name: "drbd_transport_tcp", fix: drbd}, // There is none with 8.4.
 		{name: "nfs", fix: kernel, list: "proc/filesystems", word: "nfs"},
 	}
 }
@@ -82,16 +86,16 @@ func abilities() []ability {
 	}
 	return []ability{
 		{"FILE", "pools of files, thick and thin (FILE_THIN)", base("loop", "/dev/loop-control")},
-		{"LVM", "pools in a volume group", mapper("lvm")},
-		{"LVM_THIN", "pools in a thin pool of LVM, with snapshots", mapper("lvm", "thin_check", "dm_thin_pool")},
+		{"LVM", "pools in a volume group", mapper("lvm", "dmsetup")},
+		{"LVM_THIN", "pools in a thin pool of LVM, with snapshots", mapper("lvm", "dmsetup", "thin_check", "dm_thin_pool")},
 		{"ZFS", "pools in ZFS, thick and thin (ZFS_THIN), with snapshots", base("zfs", "zpool")},
-		{"LUKS", "encrypted volumes", mapper("cryptsetup", "dm_crypt")},
-		{"DRBD", "replicas on several hosts", base("drbd", "drbdadm", "drbdsetup")},
+		{"LUKS", "encrypted volumes", mapper("cryptsetup", "dmsetup", "dm_crypt")},
+		{"DRBD", "replicas on several hosts", base("drbd", "drbd_transport_tcp", "drbdadm", "drbdsetup")},
 		{"ext4", "volumes with an ext4 filesystem", base("mkfs.ext4", "resize2fs", "mount")},
 		{"xfs", "volumes with an XFS filesystem", base("mkfs.xfs", "xfs_growfs", "mount")},
 		{"btrfs", "volumes with a Btrfs filesystem", base("mkfs.btrfs", "mount")},
 		{"NFS", "pools on an NFS server", base("mount.nfs", "nfs", "mount")},
-		{"devices", "pools made on unused disks", base("lsblk", "blkid")},
+		{"devices", "pools made on unused disks", base("lsblk", "blkid", "wipefs")},
 		{"images", "importing and exporting disk images", base("qemu-img")},
 		{"KVM", "virtual machines of libvirt as users of volumes", []string{"/dev/kvm", "/run/libvirt/libvirt-sock"}},
 	}

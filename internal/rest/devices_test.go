@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -161,6 +162,9 @@ func TestWhatCanBeRefusedIsRefusedBeforeADeviceIsTouched(t *testing.T) {
 		{"a device twice", path, `{"provider_kind":"LVM","device_paths":["/dev/sda","/dev/sda"]}`, 400, wire.APICallParseError},
 		{"a name like an option", path, `{"provider_kind":"LVM","device_paths":["/dev/sda"],"pool_name":"-f"}`, 500, wire.FailInvldStorPoolName},
 		{"a name with a slash", path, `{"provider_kind":"ZFS","device_paths":["/dev/sda"],"pool_name":"a/b"}`, 500, wire.FailInvldStorPoolName},
+		{"a name that LVM keeps", path, `{"provider_kind":"LVM_THIN","device_paths":["/dev/sda"],"pool_name":"snapshot"}`, 500, wire.FailInvldStorPoolName},
+		{"a name that ZFS keeps", path, `{"provider_kind":"ZFS","device_paths":["/dev/sda"],"pool_name":"mirror1"}`, 500, wire.FailInvldStorPoolName},
+		{"a group without room for names of volumes", path, `{"provider_kind":"LVM","device_paths":["/dev/sda"],"pool_name":"` + strings.Repeat("a-", 50) + `"}`, 500, wire.FailInvldStorPoolName},
 		{"RAID", path, `{"provider_kind":"LVM","device_paths":["/dev/sda"],"raid_level":"RAID5"}`, 400, wire.APICallParseError},
 		{"VDO", path, `{"provider_kind":"LVM","device_paths":["/dev/sda"],"vdo_enable":true}`, 500, wire.FailInvldRequest},
 		{"encrypting drives", path, `{"provider_kind":"LVM","device_paths":["/dev/sda"],"sed":true}`, 500, wire.FailInvldRequest},
@@ -184,4 +188,6 @@ func TestWhatCanBeRefusedIsRefusedBeforeADeviceIsTouched(t *testing.T) {
 		t.Errorf("the answer has no reason: %+v", e)
 	}
 	c.do("GET", "/v1/nodes/alpha/storage-pools/new", "").code(404, wire.FailNotFoundStorPool)
+	s.breaks(errs.New(errs.InUse, errs.Node, "device /dev/sda is not free"))
+	c.do("POST", path, `{"provider_kind":"LVM","device_paths":["/dev/sda"]}`).code(500, wire.FailInUse)
 }

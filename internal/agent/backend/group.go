@@ -112,7 +112,7 @@ func (g groups) exists(ctx context.Context, w spec) (bool, error) {
 	}
 	var paths []string
 	for _, v := range of {
-		paths = append(paths, v.Path)
+		paths = append(paths, device.Resolve(v.Path)) // LVM may know it by another name.
 	}
 	if !of[0].has(tagOfGroup + markOf(w.Provider)) {
 		return false, taken("volume group", w.group(), "it was not made here for the provider %s", w.Provider)
@@ -189,7 +189,7 @@ const share = "95%FREE"
 
 // thinPool makes the thin pool in a group of ours. What lay on the devices earlier may look like signatures, and is nobody's.
 func (g groups) thinPool(ctx context.Context, w spec) error {
-	args := []string{"--yes", "--wipesignatures", "y", "--type", "thin-pool", "--extents", share, "--name", w.thin(), w.group()}
+	args := []string{"--yes", "--type", "thin-pool", "--extents", share, "--name", w.thin(), w.group()}
 	if _, err := g.run.Run(ctx, w.group(), "lvcreate", args...); err != nil {
 		return fmt.Errorf("make the thin pool %s: %w", w.Name, err)
 	}

@@ -194,7 +194,7 @@ func (h *host) do(c command.Command) (string, error) {
 	case "udevadm":
 		return "", nil
 	case "lsblk":
-		return h.lsblk(), nil
+		return h.lsblk(strings.HasPrefix(option(c, "--output"), "NAME,")), nil
 	case "blkid":
 		return h.blkid(c, last)
 	case "wipefs":
@@ -224,7 +224,8 @@ func (h *host) do(c command.Command) (string, error) {
 	return "", fmt.Errorf("%s is not known here", name)
 }
 
-func (h *host) lsblk() string {
+// lsblk lists partitions below their disks in a tree alone, and otherwise beside them.
+func (h *host) lsblk(tree bool) string {
 	type row map[string]any
 	var all []row
 	for _, path := range slices.Sorted(maps.Keys(h.Disks)) {
@@ -239,8 +240,11 @@ func (h *host) lsblk() string {
 			name := fmt.Sprint(path, i+1)
 			children = append(children, row{"path": name, "kname": name[5:], "type": "part", "size": size / 2, "fstype": p.Kind, "parttype": d.Types[i]})
 		}
-		r["children"] = children
-		all = append(all, r)
+		if tree {
+			r["children"] = children
+			children = nil
+		}
+		all = append(append(all, r), children...)
 	}
 	text, err := json.Marshal(row{"blockdevices": all})
 	if err != nil {

@@ -108,6 +108,9 @@ type host struct {
 func (h *host) Run(_ context.Context, c command.Command) (command.Result, error) {
 	switch c.Program {
 	case "lsblk":
+		if !slices.ContainsFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, "NAME,") }) {
+			return command.Result{}, errors.New("without the name, lsblk does not tell what lies on what")
+		}
 		return command.Result{Stdout: h.list}, h.err
 	case "blkid":
 		path := c.Args[len(c.Args)-1]

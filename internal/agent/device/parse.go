@@ -30,8 +30,8 @@ type Block struct {
 	Children   []Block // what lies on it
 }
 
-// columns are those of lsblk that [Parse] reads.
-const columns = "PATH,KNAME,TYPE,SIZE,ROTA,RO,MODEL,SERIAL,WWN,FSTYPE,PTTYPE,PARTTYPE,MOUNTPOINT"
+// columns are those of lsblk that [Parse] reads, and its first: without it, lsblk does not tell what lies on what.
+const columns = "NAME,PATH,KNAME,TYPE,SIZE,ROTA,RO,MODEL,SERIAL,WWN,FSTYPE,PTTYPE,PARTTYPE,MOUNTPOINT"
 
 // maxDepth bounds how deep devices may be stacked.
 const maxDepth = 32

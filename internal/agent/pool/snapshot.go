@@ -124,6 +124,14 @@ func (p Progress) Tell(done, total int64) {
 	}
 }
 
+// A MomentTaker takes snapshots of several volumes at one moment by itself, whoever writes to them meanwhile. It is an optional ability of
+// a [Snapshotter].
+type MomentTaker interface {
+	// TakeSnapshots does for several volumes what TakeSnapshot does for one: for all of them at one moment, or on an error for none. No volume is named
+	// twice.
+	TakeSnapshots(ctx context.Context, ids []SnapshotID) error
+}
+
 // A Suspender holds writers back, so that the snapshots of several volumes are of one moment. It is an optional ability of a driver.
 type Suspender interface {
 	// Suspend begins to watch the writes to some volumes, and stops those that it can stop, until Resume. They go on by themselves after limit, and

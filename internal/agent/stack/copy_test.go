@@ -358,6 +358,45 @@ func TestSnapshotThatIsNotOfOneMomentIsTakenAgain(t *testing.T) {
 	}
 }
 
+// momentary is a pool that holds nobody back, and takes several snapshots at one moment. It is not a pool.Suspender.
+type momentary struct {
+	pool.Driver
+	pool.Snapshotter
+	fail  error
+	asked [][]pool.SnapshotID
+}
+
+func (m *momentary) TakeSnapshots(ctx context.Context, ids []pool.SnapshotID) error {
+	m.asked = append(m.asked, slices.Clone(ids))
+	for _, id := range ids {
+		if m.fail != nil {
+			return m.fail
+		}
+		if err := m.TakeSnapshot(ctx, id, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestAPoolThatTakesSeveralAtOneMomentIsLetDoSo(t *testing.T) {
+	b := copyBench(t, pooltest.MemoryConfig{}, patient)
+	m := &momentary{Driver: b.memory, Snapshotter: b.memory}
+	s := stack.New(pools{"p": m}, b.mkfs, patient)
+	r, err := s.Apply(t.Context(), copyWish(nil, snapshotWish(nil)))
+	if err != nil || len(r.Snapshots) != 1 || len(b.snapshots(t)) != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	want := pool.SnapshotID{Resource: volume(0).Resource, Snapshot: "s"}
+	if len(m.asked) != 1 || len(m.asked[0]) != 2 || m.asked[0][0] != want || m.asked[0][1].Volume != 1 {
+		t.Errorf("it was asked for %v", m.asked)
+	}
+	m.fail = errors.New("boom")
+	if _, err := s.Apply(t.Context(), copyWish(nil, snapshotWish(func(w *stack.SnapshotWant) { w.Name = "t" }))); !errors.Is(err, m.fail) || len(b.snapshots(t)) > 2 {
+		t.Errorf("%v, left: %v", err, b.snapshots(t))
+	}
+}
+
 func TestWritersAreHeldBackWhileASnapshotIsTaken(t *testing.T) {
 	changed := make(chan string, 1)
 	b := copyBench(t, pooltest.MemoryConfig{}, stack.Patience(0), stack.Changed(func(resource string) { changed <- resource }))

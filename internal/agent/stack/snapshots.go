@@ -217,8 +217,11 @@ func dropParts(ctx context.Context, parts []foundPart) error {
 	return errors.Join(errs...)
 }
 
-// takeParts takes all parts while writers are held back.
+// takeParts takes all parts while writers are held back, unless their pool does not need that.
 func takeParts(ctx context.Context, parts []foundPart, progress pool.Progress) error {
+	if taker, ids, ok := atOnce(parts); ok {
+		return taker.TakeSnapshots(ctx, ids)
+	}
 	ids := make(map[pool.Driver][]pool.ID)
 	var drivers []pool.Driver
 	for _, p := range parts {
@@ -253,4 +256,19 @@ func takeParts(ctx context.Context, parts []foundPart, progress pool.Progress) e
 		return &MomentError{Resource: parts[0].id.Resource, Snapshot: parts[0].id.Snapshot, Written: written}
 	}
 	return nil
+}
+
+// atOnce tells whether the parts of a snapshot lie in one pool that takes them at one moment by itself.
+func atOnce(parts []foundPart) (taker pool.MomentTaker, ids []pool.SnapshotID, ok bool) {
+	if len(parts) < 2 {
+		return nil, nil, false
+	}
+	for _, p := range parts {
+		if p.driver != parts[0].driver {
+			return nil, nil, false
+		}
+		ids = append(ids, p.id)
+	}
+	taker, ok = parts[0].driver.(pool.MomentTaker)
+	return taker, ids, ok
 }

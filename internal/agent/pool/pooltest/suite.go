@@ -78,6 +78,7 @@ func (s Suite) Run(t *testing.T) {
 		{"SnapshotNamesAreChecked", testSnapshotNames},
 		{"SnapshotTakesRoomOfItsOwn", testSnapshotSpace},
 		{"SnapshotsOfAMomentAreTold", testSuspend},
+		{"SnapshotsAreOfOneMoment", testMoment},
 		{"CloneHasTheContentOfItsSource", testClone},
 		{"CloneIsNewUntilFinished", testCloneNew},
 		{"SizesOfClonesAreRoundedUp", testCloneSizes},

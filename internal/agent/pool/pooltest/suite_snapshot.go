@@ -4,9 +4,11 @@
 package pooltest
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -320,4 +322,79 @@ func testSuspend(t *testing.T, u *subject) {
 	_, err := d.Suspend(t.Context(), []pool.ID{db(0), db(7)}, time.Minute)
 	_ = wantError[*pool.NotFoundError](t, "suspend", err)
 	u.fill(t, db(0), "after that")
+}
+
+// testMoment has someone write a number to one volume and then to another, over and over: in snapshots of one moment, the second is never ahead.
+func testMoment(t *testing.T, u *subject) {
+	d, ok := u.d.(pool.MomentTaker)
+	if !ok || !u.RealDevices {
+		t.Skip("the driver does not take several at one moment by itself")
+	}
+	ids := []pool.ID{db(0), db(1)}
+	var devices []*os.File
+	for _, id := range ids {
+		u.filled(t, id, MiB, "before")
+		f, err := os.OpenFile(u.open(t, id).Path, os.O_WRONLY|os.O_SYNC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		devices = append(devices, f)
+	}
+	begun, stop, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		for n := uint64(1); ; n++ {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			for _, f := range devices {
+				if _, err := f.WriteAt(binary.BigEndian.AppendUint64(nil, n), 0); err != nil {
+					done <- err
+					return
+				}
+			}
+			if n == 1 {
+				close(begun)
+			}
+		}
+	}()
+	<-begun
+	parts := make([]pool.SnapshotID, len(ids))
+	for i, id := range ids {
+		parts[i] = pool.SnapshotID{Resource: id.Resource, Volume: id.Volume, Snapshot: "moment"}
+	}
+	err := d.TakeSnapshots(t.Context(), parts)
+	close(stop)
+	if err := errors.Join(err, <-done); err != nil {
+		t.Fatal(err)
+	}
+	numbers := make([]uint64, len(ids))
+	for i, part := range parts {
+		u.finishSnapshot(t, part)
+		clone := db(5 + i)
+		u.clone(t, clone, MiB, part)
+		f, err := os.Open(u.open(t, clone).Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 8)
+		_, err = f.ReadAt(b, 0)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		numbers[i] = binary.BigEndian.Uint64(b)
+	}
+	if numbers[0] == 0 || numbers[1] > numbers[0] || numbers[0]-numbers[1] > 1 {
+		t.Errorf("the snapshots have the numbers %d", numbers)
+	}
+	_ = wantError[*pool.ExistsError](t, "again", d.TakeSnapshots(t.Context(), parts))
+	_ = wantError[*pool.NotFoundError](t, "of no volume", d.TakeSnapshots(t.Context(), []pool.SnapshotID{
+		{Resource: "db", Snapshot: "other"}, {Resource: "db", Volume: 9, Snapshot: "other"},
+	}))
+	if left := u.snapshots(t); len(left) != len(parts) {
+		t.Errorf("there are the snapshots %v", left)
+	}
 }

@@ -22,6 +22,9 @@ func (u *subject) space(t *testing.T) pool.Space {
 	return s
 }
 
+// sameTotal tells whether a pool is still as large as it was. Some keep room for what they note of themselves, which changes a little.
+func sameTotal(before, after int64) bool { return max(before-after, after-before) <= MiB }
+
 func testNoSpace(t *testing.T, u *subject) {
 	if u.Thin {
 		t.Skip("the pool promises more than it has")
@@ -30,7 +33,7 @@ func testNoSpace(t *testing.T, u *subject) {
 	refused := func(what string, asked int64, err error) {
 		t.Helper()
 		e := wantError[*pool.NoSpaceError](t, what, err)
-		if e.Asked < asked || e.Free >= e.Asked || e.Total != before.Total || e.Pool == "" {
+		if e.Asked < asked || e.Free >= e.Asked || !sameTotal(before.Total, e.Total) || e.Pool == "" {
 			t.Errorf("%s: %+v", what, e)
 		}
 	}
@@ -58,7 +61,7 @@ func testSpace(t *testing.T, u *subject) {
 	if u.Thin && taken > size/2 || !u.Thin && taken < size/2 {
 		t.Errorf("a volume of %d bytes took %d", size, taken)
 	}
-	if after := u.space(t); after.Total != before.Total {
+	if after := u.space(t); !sameTotal(before.Total, after.Total) {
 		t.Errorf("total was %d and is %d", before.Total, after.Total)
 	}
 }

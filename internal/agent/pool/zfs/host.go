@@ -4,6 +4,7 @@
 package zfs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,11 +19,15 @@ import (
 const (
 	// maxCommands is how many programs run at once for one zpool. One that is suspended holds up no other.
 	maxCommands = 4
-	limit       = 60 * time.Second
+	// defaultLimit is how long one of them may take. One that takes longer waits for disks.
+	defaultLimit = 60 * time.Second
 )
 
 // Host runs the programs of ZFS for all pools of a host. There is one for each host, so that its limits hold.
 type Host struct {
+	// Limit is how long one program may take. Zero: 60 seconds. It must not change after the first call.
+	Limit time.Duration
+
 	runner command.Runner
 
 	mu       sync.Mutex
@@ -86,7 +91,7 @@ func (h *Host) run(ctx context.Context, dataset, program string, args ...string)
 		return command.Result{}, ctx.Err()
 	}
 	defer func() { <-slots }()
-	res, err := h.runner.Run(ctx, command.Command{Program: program, Args: args, Limit: limit})
+	res, err := h.runner.Run(ctx, command.Command{Program: program, Args: args, Limit: cmp.Or(h.Limit, defaultLimit)})
 	if failed, ok := errors.AsType[*command.Error](err); ok && failed.Kind == command.TimedOut {
 		return res, fmt.Errorf("zpool %s does not answer: look at zpool status, it is suspended when its disks are gone: %w", zpool, err)
 	}

@@ -33,7 +33,8 @@ type Config struct {
 	Block    int64          // Of new volumes, in bytes: a power of two from 512 to 128 KiB. Zero: DefaultBlock.
 }
 
-// Pool is a dataset with volumes in it. It implements pool.Driver and its optional abilities but pool.Suspender.
+// Pool is a dataset with volumes in it. It implements pool.Driver and its optional abilities but pool.Suspender: it is a
+// pool.MomentTaker instead.
 type Pool struct {
 	c     Config
 	users *inuse.Scanner

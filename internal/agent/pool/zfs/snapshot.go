@@ -52,32 +52,54 @@ func findSnapshot(r Report, id pool.SnapshotID) (kept, bool) {
 
 // TakeSnapshot implements pool.Snapshotter.
 func (p *Pool) TakeSnapshot(ctx context.Context, id pool.SnapshotID, progress pool.Progress) error {
-	if err := id.Validate(); err != nil {
-		return err
+	size, err := p.take(ctx, []pool.SnapshotID{id})
+	if err == nil {
+		progress.Tell(size, size)
 	}
-	r, end, err := p.begin(ctx, id.Of())
+	return err
+}
+
+// TakeSnapshots implements pool.MomentTaker: ZFS takes all snapshots that it is told of at once in one transaction, or none.
+func (p *Pool) TakeSnapshots(ctx context.Context, ids []pool.SnapshotID) error {
+	_, err := p.take(ctx, ids)
+	return err
+}
+
+// take takes snapshots at one moment, and returns the size of their volumes.
+func (p *Pool) take(ctx context.Context, ids []pool.SnapshotID) (size int64, err error) {
+	of := make([]pool.ID, len(ids))
+	for i, id := range ids {
+		if err := id.Validate(); err != nil {
+			return 0, err
+		}
+		of[i] = id.Of()
+	}
+	r, end, err := p.begin(ctx, of...)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer end()
-	e, ok := find(r, id.Of())
-	if !ok || e.isNew() {
-		return &pool.NotFoundError{Pool: p.c.Name, ID: id.Of()}
-	}
-	if old, ok := findSnapshot(r, id); ok {
-		if old.State != isNew {
-			return &pool.ExistsError{Pool: p.c.Name, ID: id.Of(), Snapshot: id.Snapshot, Size: old.Size}
+	args := []string{"snapshot", "-o", propSnapshot + "=" + isNew}
+	for _, id := range ids {
+		e, ok := find(r, id.Of())
+		if !ok || e.isNew() {
+			return 0, &pool.NotFoundError{Pool: p.c.Name, ID: id.Of()}
 		}
-		if err := p.drop(ctx, old); err != nil {
-			return fmt.Errorf("replace snapshot %s of pool %s: %w", id, p.c.Name, err)
+		if old, ok := findSnapshot(r, id); ok {
+			if old.State != isNew {
+				return 0, &pool.ExistsError{Pool: p.c.Name, ID: id.Of(), Snapshot: id.Snapshot, Size: old.Size}
+			}
+			if err := p.drop(ctx, old); err != nil {
+				return 0, fmt.Errorf("replace snapshot %s of pool %s: %w", id, p.c.Name, err)
+			}
 		}
+		args = append(args, p.path(e.Name)+"@"+strings.ToLower(id.Snapshot))
+		size += e.Size
 	}
-	name := p.path(e.Name) + "@" + strings.ToLower(id.Snapshot)
-	if err := p.c.Host.change(ctx, p.c.Dataset, "snapshot", "-o", propSnapshot+"="+isNew, name); err != nil {
-		return p.refused(ctx, "take snapshot "+id.String(), e.Size, err)
+	if err := p.c.Host.change(ctx, p.c.Dataset, args...); err != nil {
+		return 0, p.refused(ctx, fmt.Sprintf("take snapshot %s of %d volumes", ids[0], len(ids)), size, err)
 	}
-	progress.Tell(e.Size, e.Size)
-	return nil
+	return size, nil
 }
 
 // FinishSnapshot implements pool.Snapshotter.
