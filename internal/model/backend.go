@@ -20,8 +20,8 @@ const maxMappedName = 127
 // thin pool with a slash in between for LVM_THIN, of the zpool for ZFS and ZFS_THIN. The error is an *errs.Error of the kind
 // Invalid.
 func CheckBackend(p Provider, name string) error {
-	why := ""
-	switch p { //nolint:exhaustive // Backends of others are not made.
+	var why string
+	switch p {
 	case LVM:
 		why = unfitGroup(name)
 	case LVMThin:

@@ -224,7 +224,7 @@ func TestNamesThatTheHostHasAlreadyAreRefused(t *testing.T) {
 }
 
 func TestTwoNamesOfOneDeviceAreOneDevice(t *testing.T) {
-	dir, err := os.MkdirTemp("/dev/shm", "holdfast")
+	dir, err := os.MkdirTemp("/dev/shm", "holdfast") //nolint:usetesting // It has to lie in /dev.
 	if err != nil {
 		t.Skip("needs a folder in /dev that can be written to: ", err)
 	}
@@ -272,6 +272,46 @@ func TestOfTwoCallsForOneDeviceOneWins(t *testing.T) {
 	}
 	if err := s.CreateBackend(t.Context(), asked("LVM", "three", "/dev/hfa")); kindOf(err) != errs.InUse {
 		t.Errorf("a device that was made something of is claimed again: %v", err)
+	}
+}
+
+// TestAMakingThatEndsMeanwhileIsNotUndone has one end well after a recovery has read that it goes on.
+func TestAMakingThatEndsMeanwhileIsNotUndone(t *testing.T) {
+	h, dir := newHost("hfa", "hfb"), t.TempDir()
+	h.dieAfter("pvcreate")
+	_ = h.service(dir).CreateBackend(t.Context(), asked("LVM", "earlier", "/dev/hfb"))
+	record := filepath.Join(dir, "group.earlier.json")
+	must(t, os.Rename(record, record+".away")) // So that the next call does not undo it.
+	s := h.service(dir)
+	made, reached, proceed := make(chan error, 1), make(chan struct{}), make(chan struct{})
+	h.before = nil
+	h.after = func(_ int, line string) error {
+		if strings.HasPrefix(line, "vgcreate") {
+			h.mu.Unlock()
+			close(reached)
+			<-proceed
+			h.mu.Lock()
+		}
+		return nil
+	}
+	go func() { made <- s.CreateBackend(t.Context(), asked("LVM", "now", "/dev/hfa")) }()
+	<-reached
+	must(t, os.Rename(record+".away", record))
+	h.mu.Lock()
+	h.before = func(_ int, line string) error {
+		if strings.HasPrefix(line, "lvm pvs") { // The recovery undoes the earlier one, and has read of both.
+			h.before = nil
+			h.mu.Unlock()
+			close(proceed)
+			must(t, <-made)
+			h.mu.Lock()
+		}
+		return nil
+	}
+	h.mu.Unlock()
+	must(t, s.Recover(t.Context()))
+	if g := h.Groups["now"]; g == nil || len(h.Groups) != 1 || h.Disks["/dev/hfb"].Kind != "" {
+		t.Errorf("groups %v", h.Groups)
 	}
 }
 

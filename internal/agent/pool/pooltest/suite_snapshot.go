@@ -331,58 +331,24 @@ func testMoment(t *testing.T, u *subject) {
 		t.Skip("the driver does not take several at one moment by itself")
 	}
 	ids := []pool.ID{db(0), db(1)}
-	var devices []*os.File
-	for _, id := range ids {
-		u.filled(t, id, MiB, "before")
-		f, err := os.OpenFile(u.open(t, id).Path, os.O_WRONLY|os.O_SYNC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		devices = append(devices, f)
-	}
-	begun, stop, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	go func() {
-		for n := uint64(1); ; n++ {
-			select {
-			case <-stop:
-				done <- nil
-				return
-			default:
-			}
-			for _, f := range devices {
-				if _, err := f.WriteAt(binary.BigEndian.AppendUint64(nil, n), 0); err != nil {
-					done <- err
-					return
-				}
-			}
-			if n == 1 {
-				close(begun)
-			}
-		}
-	}()
-	<-begun
 	parts := make([]pool.SnapshotID, len(ids))
+	paths := make([]string, len(ids))
 	for i, id := range ids {
+		u.filled(t, id, MiB, "before")
+		paths[i] = u.open(t, id).Path
 		parts[i] = pool.SnapshotID{Resource: id.Resource, Volume: id.Volume, Snapshot: "moment"}
 	}
+	stop := count(t, paths)
 	err := d.TakeSnapshots(t.Context(), parts)
-	close(stop)
-	if err := errors.Join(err, <-done); err != nil {
+	if err := errors.Join(err, stop()); err != nil {
 		t.Fatal(err)
 	}
 	numbers := make([]uint64, len(ids))
 	for i, part := range parts {
 		u.finishSnapshot(t, part)
-		clone := db(5 + i)
-		u.clone(t, clone, MiB, part)
-		f, err := os.Open(u.open(t, clone).Path)
+		u.clone(t, db(5+i), MiB, part)
+		b, err := readDevice(u.open(t, db(5+i)).Path, 8)
 		if err != nil {
-			t.Fatal(err)
-		}
-		b := make([]byte, 8)
-		_, err = f.ReadAt(b, 0)
-		if err := errors.Join(err, f.Close()); err != nil {
 			t.Fatal(err)
 		}
 		numbers[i] = binary.BigEndian.Uint64(b)
@@ -396,5 +362,49 @@ func testMoment(t *testing.T, u *subject) {
 	}))
 	if left := u.snapshots(t); len(left) != len(parts) {
 		t.Errorf("there are the snapshots %v", left)
+	}
+}
+
+// count writes numbers that grow to the beginning of all devices, one after the other, until stop. It returns when the first was written.
+func count(t *testing.T, paths []string) (stop func() error) {
+	t.Helper()
+	var devices []*os.File
+	for _, path := range paths {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_SYNC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		devices = append(devices, f)
+	}
+	write := func(n uint64) (err error) {
+		for _, f := range devices {
+			_, failed := f.WriteAt(binary.BigEndian.AppendUint64(nil, n), 0)
+			err = errors.Join(err, failed)
+		}
+		return err
+	}
+	if err := write(1); err != nil {
+		t.Fatal(err)
+	}
+	ended, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		var err error
+		for n := uint64(2); err == nil; n++ {
+			select {
+			case <-ended:
+				for _, f := range devices {
+					err = errors.Join(err, f.Close())
+				}
+				done <- err
+				return
+			default:
+				err = write(n)
+			}
+		}
+		done <- err
+	}()
+	return func() error {
+		close(ended)
+		return <-done
 	}
 }
