@@ -92,6 +92,7 @@ const (
 	ReplicaCount
 	Passphrase    // that opens the master key
 	NewPassphrase // that is to open it from now on
+	MasterKey     // which is needed, and not open
 )
 
 // Error is what the domain answers when it refuses or cannot do something.

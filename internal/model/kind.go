@@ -97,6 +97,21 @@ func hasTwice(stack []Layer) bool {
 // Replicates tells whether a stack keeps several replicas equal.
 func Replicates(stack []Layer) bool { return slices.Contains(stack, DRBD) }
 
+// Encrypts tells whether what a stack keeps in its pool is encrypted.
+func Encrypts(stack []Layer) bool { return slices.Contains(stack, LUKS) }
+
+// LUKSHeader is what LUKS takes at the beginning of a volume, in bytes.
+const LUKSHeader = 16 << 20
+
+// Gross returns how much of its pool a volume of a stack takes that has size bytes for its
+// users, before the pool rounds it up. Both are bytes.
+func Gross(stack []Layer, size int64) int64 {
+	if Encrypts(stack) {
+		size += LUKSHeader
+	}
+	return size
+}
+
 // NodeType is the role of a node, with LINSTOR's name for it.
 type NodeType string
 

@@ -9,6 +9,9 @@
 // So a controller that was started anew, or has just begun to lead, is locked. A changed
 // passphrase seals the same key again.
 //
+// Each encrypted volume has a key of its own, which is made by a Minting, kept in the database
+// sealed under the master key, and opened by Open for the agents that need it.
+//
 // Neither passphrases nor keys are ever part of an error, a log or a list.
 package passphrase
 
@@ -46,10 +49,11 @@ const keySize = 32
 // Keyring is the master key of a cluster. Its methods may be called at the same time.
 type Keyring struct {
 	Store  *store.Store
-	Rounds int // 0: DefaultRounds
+	Rounds int    // 0: DefaultRounds
+	Opened func() // called each time the master key was opened, if not nil; it returns at once
 
-	mu  sync.Mutex
-	key []byte // nil while it is locked
+	mu   sync.Mutex
+	open cipher.AEAD // of the master key; nil while it is locked
 }
 
 // State returns what is known of the passphrase.
@@ -58,17 +62,17 @@ func (k *Keyring) State() State {
 	switch {
 	case settings.MasterKey == nil:
 		return Unset
-	case k.Key() == nil:
+	case k.box() == nil:
 		return Locked
 	}
 	return Unlocked
 }
 
-// Key returns the master key, and nil while it is locked. It is not to be changed.
-func (k *Keyring) Key() []byte {
+// box returns the cipher of the master key, and nil while it is locked.
+func (k *Keyring) box() cipher.AEAD {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.key
+	return k.open
 }
 
 // Create makes the master key and seals it under a first passphrase. It is refused when there
@@ -92,8 +96,7 @@ func (k *Keyring) Create(ctx context.Context, passphrase string) error {
 	}, sealed); err != nil {
 		return err
 	}
-	k.opened(key)
-	return nil
+	return k.opened(key)
 }
 
 // Enter opens the master key.
@@ -107,8 +110,7 @@ func (k *Keyring) Enter(_ context.Context, passphrase string) error {
 	if err != nil {
 		return err
 	}
-	k.opened(key)
-	return nil
+	return k.opened(key)
 }
 
 // Modify seals the master key under a new passphrase; the old one has to be named also when the
@@ -140,14 +142,22 @@ func (k *Keyring) Modify(ctx context.Context, before, after string) error {
 	}, sealed); err != nil {
 		return err
 	}
-	k.opened(key)
-	return nil
+	return k.opened(key)
 }
 
-func (k *Keyring) opened(key []byte) {
+// opened keeps the master key open from now on.
+func (k *Keyring) opened(key []byte) error {
+	box, err := boxOfMaster(key)
+	if err != nil {
+		return fmt.Errorf("use the master key: %w", err)
+	}
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.key = key
+	k.open = box
+	k.mu.Unlock()
+	if k.Opened != nil {
+		k.Opened()
+	}
+	return nil
 }
 
 // put writes a sealed key, when check finds nothing wrong with the one that is there.

@@ -13,7 +13,7 @@ import (
 // code returns the API's code of an error. Clients know nothing else of an error: this is the only place where one is
 // chosen for what the domain refused.
 func code(e *errs.Error) wire.RetCode {
-	if e.Attr == errs.Passphrase || e.Attr == errs.NewPassphrase {
+	if e.Attr == errs.Passphrase || e.Attr == errs.NewPassphrase || e.Attr == errs.MasterKey {
 		return passphraseCode(e)
 	}
 	switch e.Kind {
@@ -67,6 +67,8 @@ func notUpToDate(o errs.Object) wire.RetCode {
 // passphraseCode returns LINSTOR's codes: one that is wrong and one that is not there yet look alike.
 func passphraseCode(e *errs.Error) wire.RetCode {
 	switch {
+	case e.Attr == errs.MasterKey:
+		return wire.FailNotFoundCryptKey
 	case e.Attr == errs.Passphrase:
 		return wire.FailMissingProps
 	case e.Kind == errs.Invalid:

@@ -140,6 +140,7 @@ type VolumeDefinition struct {
 	Props      model.Props         `json:"props,omitzero"`
 	Flags      []string            `json:"flags,omitempty"`
 	Minor      *int32              `json:"minor,omitempty"`    // of the device; given with the first replica that needs one
+	Key        []byte              `json:"key,omitempty"`      // sealed; given with the first replica that lies encrypted, or by the snapshot that it is made from
 	Deleting   bool                `json:"deleting,omitempty"` // goes when it went from every replica
 }
 
@@ -235,6 +236,7 @@ type SnapshotVolumeDefinition struct {
 	Size   int64              `json:"size"` // usable bytes
 	Props  model.Props        `json:"props,omitzero"`
 	Flags  []string           `json:"flags,omitempty"`
+	Key    []byte             `json:"key,omitempty"` // sealed, as it was: the snapshot outlives its volume
 }
 
 // SnapshotReplica is a snapshot on one node. Written by snapshots. It needs no resource there

@@ -85,11 +85,11 @@ func fullRows() full {
 			Clone: &schema.Clone{Source: "Src", Snapshot: "hid", State: schema.CloneFailed, Problem: "p", Ended: at},
 		},
 		volume: schema.VolumeDefinition{
-			Definition: "vol", Number: 2, UUID: "u", Size: 1 << 40, Props: p, Flags: []string{"ENCRYPTED"}, Minor: new(int32(1000)), Deleting: true,
+			Definition: "vol", Number: 2, UUID: "u", Size: 1 << 40, Props: p, Flags: []string{"ENCRYPTED"}, Minor: new(int32(1000)), Key: []byte("k"), Deleting: true,
 		},
 		snapshot: schema.Snapshot{
 			Definition: "vol", Name: "Snap", UUID: "u", Created: at, Props: p, Inherited: p, State: schema.SnapshotTaken, Deleting: true,
-			Volumes: []schema.SnapshotVolumeDefinition{{Number: 2, Size: 1 << 40, Props: p, Flags: []string{"ENCRYPTED"}}},
+			Volumes: []schema.SnapshotVolumeDefinition{{Number: 2, Size: 1 << 40, Props: p, Flags: []string{"ENCRYPTED"}, Key: []byte("k")}},
 			Layers:  model.Layers(), Request: "r", Hidden: true, Auto: true, Problem: "p",
 		},
 		replica: schema.SnapshotReplica{
