@@ -18,11 +18,12 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
 	"github.com/holdfast-storage/holdfast/internal/command"
+	"github.com/holdfast-storage/holdfast/internal/model"
 )
 
 const (
 	// HeaderSize is what LUKS takes at the beginning of a volume, in bytes.
-	HeaderSize = 16 << 20
+	HeaderSize = model.LUKSHeader
 
 	sector = 512
 	limit  = 2 * time.Minute
@@ -35,10 +36,14 @@ const (
 
 // LockedError says that there is no key yet.
 type LockedError struct {
-	ID pool.ID
+	ID  pool.ID
+	Why string // Empty: the passphrase of the cluster has not been entered.
 }
 
 func (e *LockedError) Error() string {
+	if e.Why != "" {
+		return fmt.Sprintf("volume %s is encrypted, and there is no key to open it: %s", e.ID, e.Why)
+	}
 	return fmt.Sprintf("volume %s is encrypted, and its key is locked: enter the passphrase of the cluster", e.ID)
 }
 
@@ -157,6 +162,23 @@ func mapped(id pool.ID, below pool.Device) (pool.Device, bool, error) {
 		return pool.Device{}, false, fmt.Errorf("the size of %s is %q: %w", path, text, err)
 	}
 	return pool.Device{Path: path, Size: sectors * sector}, true, nil
+}
+
+// isOver tells whether the mapping of a volume is there and lies on a device.
+func isOver(id pool.ID, below pool.Device) (bool, error) {
+	rdev, ok, err := inuse.Number(mappingPath(id))
+	if err != nil || !ok {
+		return false, err
+	}
+	number, ok, err := inuse.Number(below.Path)
+	if err != nil || !ok {
+		return false, err
+	}
+	lies, err := liesOn(sysfs(rdev), number)
+	if errors.Is(err, os.ErrNotExist) { // It went just now.
+		return false, nil
+	}
+	return lies, err
 }
 
 // liesOn tells whether a device of device mapper lies on another.

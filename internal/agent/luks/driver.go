@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/freeze"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/turn"
 	"github.com/holdfast-storage/holdfast/internal/command"
@@ -22,9 +23,10 @@ type Config struct {
 	Key func(ctx context.Context, id pool.ID) ([]byte, error)
 
 	Runner        command.Runner
-	Users         *inuse.Scanner // Shared by all pools of a host, to save work. Nil: one of its own.
-	FormatOptions []string       // More arguments for cryptsetup luksFormat.
-	OpenOptions   []string       // More arguments for cryptsetup open.
+	Users         *inuse.Scanner  // Shared by all pools of a host, to save work. Nil: one of its own.
+	Freezer       *freeze.Freezer // Freezes filesystems for snapshots. Nil: nothing is frozen.
+	FormatOptions []string        // More arguments for cryptsetup luksFormat.
+	OpenOptions   []string        // More arguments for cryptsetup open.
 }
 
 // Driver is a pool whose volumes are encrypted. It implements pool.Driver, pool.Finder, pool.HolderLister and pool.Checker.
@@ -34,17 +36,27 @@ type Driver struct {
 	turns turn.Turns
 }
 
-// Over returns the pool of encrypted volumes in below. It takes snapshots, makes clones and rolls back when below does all three.
+// Over returns the pool of encrypted volumes in below. It takes snapshots, makes clones and rolls back when below does all three, and then holds writers back when
+// below does.
 func Over(below pool.Driver, c Config) pool.Driver {
 	if c.Users == nil {
 		c.Users = &inuse.Scanner{}
 	}
 	d := &Driver{c: c, below: below}
-	if copies, ok := below.(copier); ok {
-		return &Copier{Driver: d, below: copies}
+	copies, ok := below.(copier)
+	if !ok {
+		return d
 	}
-	return d
+	above := &Copier{Driver: d, below: copies}
+	if s, ok := below.(pool.Suspender); ok {
+		return &Suspender{Copier: above, below: s}
+	}
+	return above
 }
+
+// Raw returns the pool below, and the size there of a volume of size bytes: what is copied there
+// as it is keeps its header, and needs no key.
+func (d *Driver) Raw(size int64) (pool.Driver, int64) { return d.below, size + HeaderSize }
 
 // add is the size of the volume below.
 func add(size int64) (int64, error) {
@@ -365,8 +377,20 @@ func (d *Driver) Remove(ctx context.Context, id pool.ID) error {
 		return err
 	}
 	defer release()
-	if err := d.shut(ctx, id); err != nil {
+	v, ok, err := pool.Find(ctx, d.below, id)
+	if err != nil {
 		return err
+	}
+	if ok && v.Device.Path != "" { // A mapping of that name over something else belongs to a volume of another pool.
+		lies, err := isOver(id, v.Device)
+		if err != nil {
+			return err
+		}
+		if lies {
+			if err := d.shut(ctx, id); err != nil {
+				return err
+			}
+		}
 	}
 	return d.below.Remove(ctx, id)
 }

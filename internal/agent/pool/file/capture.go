@@ -199,7 +199,7 @@ func (p *Pool) unchanged(ctx context.Context, f *folder, from source, before imp
 	if u, err := p.usage(ctx, f, from.id); err == nil {
 		changed.Holders = append(u.device, u.file...)
 	}
-	if why := p.still.failure(before.device); why != nil {
+	if why := p.still.Failure(before.device); why != nil {
 		return fmt.Errorf("%w; its filesystem could not be frozen: %w", changed, why)
 	}
 	return changed

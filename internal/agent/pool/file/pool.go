@@ -50,7 +50,7 @@ type Pool struct {
 	known identity
 	loops *loops
 	reads reads
-	still stills
+	still freeze.Stills // By devices.
 	swept swept
 
 	renames sync.RWMutex // Held for reading while the directory is read, and for writing while a file is renamed.

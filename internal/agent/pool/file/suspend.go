@@ -19,86 +19,9 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
 )
 
-// stills are the devices whose filesystems stand still. The zero value is ready for use.
-type stills struct {
-	mu      sync.Mutex
-	devices map[string]*still
-}
-
-// still is a device for which writers are held back, as far as they can be.
-type still struct {
-	users  int           // Suspensions. Guarded by stills.mu.
-	ready  chan struct{} // Closed when it was tried to freeze.
-	frozen *freeze.Frozen
-	failed error // Why it could not be frozen, although it is mounted.
-}
-
-// isFrozen tells whether a filesystem on a device stands still by us.
-func (s *stills) isFrozen(device string) bool {
-	st := s.get(device)
-	return st != nil && st.frozen != nil
-}
-
-// failure returns why a filesystem on a device that should stand still does not, if so.
-func (s *stills) failure(device string) error {
-	if st := s.get(device); st != nil {
-		return st.failed
-	}
-	return nil
-}
-
-func (s *stills) get(device string) *still {
-	s.mu.Lock()
-	st := s.devices[device]
-	s.mu.Unlock()
-	if st != nil {
-		<-st.ready
-	}
-	return st
-}
-
-// hold has a device stand still until it is let go as often. The first one freezes.
-func (s *stills) hold(device string, freezeIt func() (*freeze.Frozen, error)) {
-	s.mu.Lock()
-	st := s.devices[device]
-	first := st == nil
-	if first {
-		st = &still{ready: make(chan struct{})}
-		if s.devices == nil {
-			s.devices = map[string]*still{}
-		}
-		s.devices[device] = st
-	}
-	st.users++
-	s.mu.Unlock()
-	if first {
-		st.frozen, st.failed = freezeIt()
-		close(st.ready)
-	}
-	<-st.ready
-}
-
-// release lets a device go. The last one thaws.
-func (s *stills) release(device string) error {
-	s.mu.Lock()
-	st := s.devices[device]
-	st.users--
-	last := st.users == 0
-	if last {
-		delete(s.devices, device)
-	}
-	s.mu.Unlock()
-	if !last || st.frozen == nil {
-		return nil
-	}
-	// Whether it stood still all the time does not matter: what was written shows.
-	_, err := st.frozen.Thaw()
-	return err
-}
-
 // mayStandStill refuses to copy much while a filesystem is frozen for it.
 func (p *Pool) mayStandStill(m imprint, from source) error {
-	if m.device == "" || from.taken <= p.c.StillMost || !p.still.isFrozen(m.device) {
+	if m.device == "" || from.taken <= p.c.StillMost || !p.still.Frozen(m.device) {
 		return nil
 	}
 	return &pool.InUseError{
@@ -199,7 +122,7 @@ func (p *Pool) freeze(ctx context.Context, s *suspension, devices []string, limi
 		}
 		s.held = append(s.held, device)
 		all.Go(func() {
-			p.still.hold(device, func() (*freeze.Frozen, error) { return p.c.Freezer.Freeze(ctx, number, mounts, limit) })
+			p.still.Hold(device, func() (*freeze.Frozen, error) { return p.c.Freezer.Freeze(ctx, number, mounts, limit) })
 		})
 	}
 	return nil
@@ -220,7 +143,7 @@ func (s *suspension) Resume() ([]pool.ID, error) {
 	s.once.Do(func() {
 		s.err = s.look()
 		for _, device := range s.held {
-			s.err = errors.Join(s.err, s.pool.still.release(device))
+			s.err = errors.Join(s.err, s.pool.still.Release(device))
 		}
 		for _, w := range s.watched {
 			_ = w.file.Close()
