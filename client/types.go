@@ -51,6 +51,7 @@ const (
 	FailInvldVlmSizes       = wire.FailInvldVlmSizes
 	FailNotEnoughFreeSpace  = wire.FailNotEnoughFreeSpace
 	FailNotEnoughNodes      = wire.FailNotEnoughNodes
+	FailNotFoundCryptKey    = wire.FailNotFoundCryptKey
 	FailNotFoundNode        = wire.FailNotFoundNode
 	FailNotFoundRsc         = wire.FailNotFoundRsc
 	FailNotFoundRscDfn      = wire.FailNotFoundRscDfn

@@ -133,7 +133,7 @@ func (x ResourceStatus_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ResourceStatus_State.Descriptor instead.
 func (ResourceStatus_State) EnumDescriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{20, 0}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{21, 0}
 }
 
 type SnapshotStatus_State int32
@@ -188,7 +188,7 @@ func (x SnapshotStatus_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SnapshotStatus_State.Descriptor instead.
 func (SnapshotStatus_State) EnumDescriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{22, 0}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{23, 0}
 }
 
 type Failure_Reason int32
@@ -200,6 +200,7 @@ const (
 	Failure_POOL_FAULTY        Failure_Reason = 3
 	Failure_UNSUPPORTED        Failure_Reason = 4
 	Failure_INVALID            Failure_Reason = 5
+	Failure_LOCKED             Failure_Reason = 6 // the key of an encrypted volume is needed, and there is none
 )
 
 // Enum value maps for Failure_Reason.
@@ -211,6 +212,7 @@ var (
 		3: "POOL_FAULTY",
 		4: "UNSUPPORTED",
 		5: "INVALID",
+		6: "LOCKED",
 	}
 	Failure_Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED": 0,
@@ -219,6 +221,7 @@ var (
 		"POOL_FAULTY":        3,
 		"UNSUPPORTED":        4,
 		"INVALID":            5,
+		"LOCKED":             6,
 	}
 )
 
@@ -246,7 +249,7 @@ func (x Failure_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Failure_Reason.Descriptor instead.
 func (Failure_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{27, 0}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{28, 0}
 }
 
 type Job_Kind int32
@@ -301,7 +304,7 @@ func (x Job_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Job_Kind.Descriptor instead.
 func (Job_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{35, 0}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{36, 0}
 }
 
 type JobStatus_State int32
@@ -359,7 +362,7 @@ func (x JobStatus_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use JobStatus_State.Descriptor instead.
 func (JobStatus_State) EnumDescriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{37, 0}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{38, 0}
 }
 
 type JoinRequest struct {
@@ -1277,6 +1280,7 @@ type Volume struct {
 	RollBack       *RollBack              `protobuf:"bytes,7,opt,name=roll_back,json=rollBack,proto3" json:"roll_back,omitempty"`
 	GrowFilesystem bool                   `protobuf:"varint,8,opt,name=grow_filesystem,json=growFilesystem,proto3" json:"grow_filesystem,omitempty"` // a filesystem that is mounted on this host grows with the volume
 	Drbd           *DrbdVolume            `protobuf:"bytes,9,opt,name=drbd,proto3" json:"drbd,omitempty"`                                            // of a resource with the layer DRBD
+	Luks           *Luks                  `protobuf:"bytes,10,opt,name=luks,proto3" json:"luks,omitempty"`                                           // of a volume that lies encrypted in its pool
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1374,6 +1378,66 @@ func (x *Volume) GetDrbd() *DrbdVolume {
 	return nil
 }
 
+func (x *Volume) GetLuks() *Luks {
+	if x != nil {
+		return x.Luks
+	}
+	return nil
+}
+
+// Luks is what opens an encrypted volume. Its key is never written down, logged or told to anyone.
+type Luks struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`     // at least 32 random bytes; empty while there is none: what is open stays open, what is shut stays shut
+	Lacks         string                 `protobuf:"bytes,2,opt,name=lacks,proto3" json:"lacks,omitempty"` // why there is no key; empty: the passphrase of the cluster has not been entered
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Luks) Reset() {
+	*x = Luks{}
+	mi := &file_agentpb_agent_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Luks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Luks) ProtoMessage() {}
+
+func (x *Luks) ProtoReflect() protoreflect.Message {
+	mi := &file_agentpb_agent_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Luks.ProtoReflect.Descriptor instead.
+func (*Luks) Descriptor() ([]byte, []int) {
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Luks) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Luks) GetLacks() string {
+	if x != nil {
+		return x.Lacks
+	}
+	return ""
+}
+
 // Source is a snapshot or, when snapshot is empty, a volume as it is when it is copied. It lies
 // on the same node.
 type Source struct {
@@ -1387,7 +1451,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_agentpb_agent_proto_msgTypes[12]
+	mi := &file_agentpb_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +1463,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[12]
+	mi := &file_agentpb_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +1476,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{12}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Source) GetResource() string {
@@ -1449,7 +1513,7 @@ type RollBack struct {
 
 func (x *RollBack) Reset() {
 	*x = RollBack{}
-	mi := &file_agentpb_agent_proto_msgTypes[13]
+	mi := &file_agentpb_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1461,7 +1525,7 @@ func (x *RollBack) String() string {
 func (*RollBack) ProtoMessage() {}
 
 func (x *RollBack) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[13]
+	mi := &file_agentpb_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1474,7 +1538,7 @@ func (x *RollBack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollBack.ProtoReflect.Descriptor instead.
 func (*RollBack) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{13}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RollBack) GetSnapshot() string {
@@ -1505,7 +1569,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_agentpb_agent_proto_msgTypes[14]
+	mi := &file_agentpb_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1581,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[14]
+	mi := &file_agentpb_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1594,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{14}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Snapshot) GetName() string {
@@ -1565,13 +1629,14 @@ type SnapshotVolume struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	Pool          string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	Encrypted     bool                   `protobuf:"varint,3,opt,name=encrypted,proto3" json:"encrypted,omitempty"` // it was taken of a volume that lies encrypted in its pool
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SnapshotVolume) Reset() {
 	*x = SnapshotVolume{}
-	mi := &file_agentpb_agent_proto_msgTypes[15]
+	mi := &file_agentpb_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1648,7 @@ func (x *SnapshotVolume) String() string {
 func (*SnapshotVolume) ProtoMessage() {}
 
 func (x *SnapshotVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[15]
+	mi := &file_agentpb_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1661,7 @@ func (x *SnapshotVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotVolume.ProtoReflect.Descriptor instead.
 func (*SnapshotVolume) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{15}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SnapshotVolume) GetNumber() int32 {
@@ -1613,6 +1678,13 @@ func (x *SnapshotVolume) GetPool() string {
 	return ""
 }
 
+func (x *SnapshotVolume) GetEncrypted() bool {
+	if x != nil {
+		return x.Encrypted
+	}
+	return false
+}
+
 type Filesystem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
@@ -1623,7 +1695,7 @@ type Filesystem struct {
 
 func (x *Filesystem) Reset() {
 	*x = Filesystem{}
-	mi := &file_agentpb_agent_proto_msgTypes[16]
+	mi := &file_agentpb_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1635,7 +1707,7 @@ func (x *Filesystem) String() string {
 func (*Filesystem) ProtoMessage() {}
 
 func (x *Filesystem) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[16]
+	mi := &file_agentpb_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1648,7 +1720,7 @@ func (x *Filesystem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filesystem.ProtoReflect.Descriptor instead.
 func (*Filesystem) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{16}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Filesystem) GetType() string {
@@ -1680,7 +1752,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_agentpb_agent_proto_msgTypes[17]
+	mi := &file_agentpb_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1692,7 +1764,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[17]
+	mi := &file_agentpb_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1705,7 +1777,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{17}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReportRequest) GetNode() string {
@@ -1769,7 +1841,7 @@ type HostStatus struct {
 
 func (x *HostStatus) Reset() {
 	*x = HostStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[18]
+	mi := &file_agentpb_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +1853,7 @@ func (x *HostStatus) String() string {
 func (*HostStatus) ProtoMessage() {}
 
 func (x *HostStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[18]
+	mi := &file_agentpb_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +1866,7 @@ func (x *HostStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostStatus.ProtoReflect.Descriptor instead.
 func (*HostStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{18}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *HostStatus) GetTakenPorts() []uint32 {
@@ -1828,7 +1900,7 @@ type ReportReply struct {
 
 func (x *ReportReply) Reset() {
 	*x = ReportReply{}
-	mi := &file_agentpb_agent_proto_msgTypes[19]
+	mi := &file_agentpb_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1840,7 +1912,7 @@ func (x *ReportReply) String() string {
 func (*ReportReply) ProtoMessage() {}
 
 func (x *ReportReply) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[19]
+	mi := &file_agentpb_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1853,7 +1925,7 @@ func (x *ReportReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportReply.ProtoReflect.Descriptor instead.
 func (*ReportReply) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{19}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReportReply) GetUnknownSession() bool {
@@ -1879,7 +1951,7 @@ type ResourceStatus struct {
 
 func (x *ResourceStatus) Reset() {
 	*x = ResourceStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[20]
+	mi := &file_agentpb_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1891,7 +1963,7 @@ func (x *ResourceStatus) String() string {
 func (*ResourceStatus) ProtoMessage() {}
 
 func (x *ResourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[20]
+	mi := &file_agentpb_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1904,7 +1976,7 @@ func (x *ResourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceStatus.ProtoReflect.Descriptor instead.
 func (*ResourceStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{20}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResourceStatus) GetName() string {
@@ -1981,7 +2053,7 @@ type VolumeStatus struct {
 
 func (x *VolumeStatus) Reset() {
 	*x = VolumeStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[21]
+	mi := &file_agentpb_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1993,7 +2065,7 @@ func (x *VolumeStatus) String() string {
 func (*VolumeStatus) ProtoMessage() {}
 
 func (x *VolumeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[21]
+	mi := &file_agentpb_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2006,7 +2078,7 @@ func (x *VolumeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeStatus.ProtoReflect.Descriptor instead.
 func (*VolumeStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{21}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *VolumeStatus) GetNumber() int32 {
@@ -2092,7 +2164,7 @@ type SnapshotStatus struct {
 
 func (x *SnapshotStatus) Reset() {
 	*x = SnapshotStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[22]
+	mi := &file_agentpb_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2176,7 @@ func (x *SnapshotStatus) String() string {
 func (*SnapshotStatus) ProtoMessage() {}
 
 func (x *SnapshotStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[22]
+	mi := &file_agentpb_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2189,7 @@ func (x *SnapshotStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotStatus.ProtoReflect.Descriptor instead.
 func (*SnapshotStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{22}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SnapshotStatus) GetName() string {
@@ -2166,7 +2238,7 @@ type SnapshotVolumeStatus struct {
 
 func (x *SnapshotVolumeStatus) Reset() {
 	*x = SnapshotVolumeStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[23]
+	mi := &file_agentpb_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2178,7 +2250,7 @@ func (x *SnapshotVolumeStatus) String() string {
 func (*SnapshotVolumeStatus) ProtoMessage() {}
 
 func (x *SnapshotVolumeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[23]
+	mi := &file_agentpb_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2191,7 +2263,7 @@ func (x *SnapshotVolumeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotVolumeStatus.ProtoReflect.Descriptor instead.
 func (*SnapshotVolumeStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{23}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SnapshotVolumeStatus) GetNumber() int32 {
@@ -2230,7 +2302,7 @@ type Work struct {
 
 func (x *Work) Reset() {
 	*x = Work{}
-	mi := &file_agentpb_agent_proto_msgTypes[24]
+	mi := &file_agentpb_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2314,7 @@ func (x *Work) String() string {
 func (*Work) ProtoMessage() {}
 
 func (x *Work) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[24]
+	mi := &file_agentpb_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2327,7 @@ func (x *Work) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Work.ProtoReflect.Descriptor instead.
 func (*Work) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{24}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Work) GetWhat() string {
@@ -2316,7 +2388,7 @@ type DrbdStatus struct {
 
 func (x *DrbdStatus) Reset() {
 	*x = DrbdStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[25]
+	mi := &file_agentpb_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2328,7 +2400,7 @@ func (x *DrbdStatus) String() string {
 func (*DrbdStatus) ProtoMessage() {}
 
 func (x *DrbdStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[25]
+	mi := &file_agentpb_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2341,7 +2413,7 @@ func (x *DrbdStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrbdStatus.ProtoReflect.Descriptor instead.
 func (*DrbdStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{25}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DrbdStatus) GetRole() string {
@@ -2406,7 +2478,7 @@ type DrbdConnection struct {
 
 func (x *DrbdConnection) Reset() {
 	*x = DrbdConnection{}
-	mi := &file_agentpb_agent_proto_msgTypes[26]
+	mi := &file_agentpb_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2490,7 @@ func (x *DrbdConnection) String() string {
 func (*DrbdConnection) ProtoMessage() {}
 
 func (x *DrbdConnection) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[26]
+	mi := &file_agentpb_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2503,7 @@ func (x *DrbdConnection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrbdConnection.ProtoReflect.Descriptor instead.
 func (*DrbdConnection) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{26}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DrbdConnection) GetNode() string {
@@ -2482,7 +2554,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_agentpb_agent_proto_msgTypes[27]
+	mi := &file_agentpb_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2494,7 +2566,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[27]
+	mi := &file_agentpb_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2507,7 +2579,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{27}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Failure) GetStep() string {
@@ -2562,7 +2634,7 @@ type PoolStatus struct {
 
 func (x *PoolStatus) Reset() {
 	*x = PoolStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[28]
+	mi := &file_agentpb_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2574,7 +2646,7 @@ func (x *PoolStatus) String() string {
 func (*PoolStatus) ProtoMessage() {}
 
 func (x *PoolStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[28]
+	mi := &file_agentpb_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2587,7 +2659,7 @@ func (x *PoolStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolStatus.ProtoReflect.Descriptor instead.
 func (*PoolStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{28}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PoolStatus) GetName() string {
@@ -2680,7 +2752,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_agentpb_agent_proto_msgTypes[29]
+	mi := &file_agentpb_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2692,7 +2764,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[29]
+	mi := &file_agentpb_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2705,7 +2777,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{29}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Ask) GetId() string {
@@ -2949,7 +3021,7 @@ type Suspend struct {
 
 func (x *Suspend) Reset() {
 	*x = Suspend{}
-	mi := &file_agentpb_agent_proto_msgTypes[30]
+	mi := &file_agentpb_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2961,7 +3033,7 @@ func (x *Suspend) String() string {
 func (*Suspend) ProtoMessage() {}
 
 func (x *Suspend) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[30]
+	mi := &file_agentpb_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2974,7 +3046,7 @@ func (x *Suspend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspend.ProtoReflect.Descriptor instead.
 func (*Suspend) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{30}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Suspend) GetId() string {
@@ -3006,7 +3078,7 @@ type Devices struct {
 
 func (x *Devices) Reset() {
 	*x = Devices{}
-	mi := &file_agentpb_agent_proto_msgTypes[31]
+	mi := &file_agentpb_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3018,7 +3090,7 @@ func (x *Devices) String() string {
 func (*Devices) ProtoMessage() {}
 
 func (x *Devices) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[31]
+	mi := &file_agentpb_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3031,7 +3103,7 @@ func (x *Devices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Devices.ProtoReflect.Descriptor instead.
 func (*Devices) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{31}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{32}
 }
 
 // Device is a block device that nobody uses and that has nothing on it.
@@ -3049,7 +3121,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_agentpb_agent_proto_msgTypes[32]
+	mi := &file_agentpb_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3061,7 +3133,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[32]
+	mi := &file_agentpb_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3074,7 +3146,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{32}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Device) GetPath() string {
@@ -3131,7 +3203,7 @@ type CreateBackend struct {
 
 func (x *CreateBackend) Reset() {
 	*x = CreateBackend{}
-	mi := &file_agentpb_agent_proto_msgTypes[33]
+	mi := &file_agentpb_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3143,7 +3215,7 @@ func (x *CreateBackend) String() string {
 func (*CreateBackend) ProtoMessage() {}
 
 func (x *CreateBackend) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[33]
+	mi := &file_agentpb_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3156,7 +3228,7 @@ func (x *CreateBackend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateBackend.ProtoReflect.Descriptor instead.
 func (*CreateBackend) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{33}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CreateBackend) GetProvider() string {
@@ -3196,7 +3268,7 @@ type LogLevel struct {
 
 func (x *LogLevel) Reset() {
 	*x = LogLevel{}
-	mi := &file_agentpb_agent_proto_msgTypes[34]
+	mi := &file_agentpb_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3208,7 +3280,7 @@ func (x *LogLevel) String() string {
 func (*LogLevel) ProtoMessage() {}
 
 func (x *LogLevel) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[34]
+	mi := &file_agentpb_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3221,7 +3293,7 @@ func (x *LogLevel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLevel.ProtoReflect.Descriptor instead.
 func (*LogLevel) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{34}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LogLevel) GetLevel() string {
@@ -3248,7 +3320,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_agentpb_agent_proto_msgTypes[35]
+	mi := &file_agentpb_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3260,7 +3332,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[35]
+	mi := &file_agentpb_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3273,7 +3345,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{35}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Job) GetId() string {
@@ -3339,7 +3411,7 @@ type JobEnd struct {
 
 func (x *JobEnd) Reset() {
 	*x = JobEnd{}
-	mi := &file_agentpb_agent_proto_msgTypes[36]
+	mi := &file_agentpb_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3351,7 +3423,7 @@ func (x *JobEnd) String() string {
 func (*JobEnd) ProtoMessage() {}
 
 func (x *JobEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[36]
+	mi := &file_agentpb_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3364,7 +3436,7 @@ func (x *JobEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobEnd.ProtoReflect.Descriptor instead.
 func (*JobEnd) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{36}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *JobEnd) GetResource() string {
@@ -3419,7 +3491,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_agentpb_agent_proto_msgTypes[37]
+	mi := &file_agentpb_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3431,7 +3503,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[37]
+	mi := &file_agentpb_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3444,7 +3516,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{37}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *JobStatus) GetJob() *Job {
@@ -3523,7 +3595,7 @@ type HoldRequest struct {
 
 func (x *HoldRequest) Reset() {
 	*x = HoldRequest{}
-	mi := &file_agentpb_agent_proto_msgTypes[38]
+	mi := &file_agentpb_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3535,7 +3607,7 @@ func (x *HoldRequest) String() string {
 func (*HoldRequest) ProtoMessage() {}
 
 func (x *HoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[38]
+	mi := &file_agentpb_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3548,7 +3620,7 @@ func (x *HoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRequest.ProtoReflect.Descriptor instead.
 func (*HoldRequest) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{38}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *HoldRequest) GetPool() string {
@@ -3598,7 +3670,7 @@ type HeldPool struct {
 
 func (x *HeldPool) Reset() {
 	*x = HeldPool{}
-	mi := &file_agentpb_agent_proto_msgTypes[39]
+	mi := &file_agentpb_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3610,7 +3682,7 @@ func (x *HeldPool) String() string {
 func (*HeldPool) ProtoMessage() {}
 
 func (x *HeldPool) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[39]
+	mi := &file_agentpb_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3623,7 +3695,7 @@ func (x *HeldPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldPool.ProtoReflect.Descriptor instead.
 func (*HeldPool) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{39}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *HeldPool) GetPool() string {
@@ -3714,7 +3786,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_agentpb_agent_proto_msgTypes[40]
+	mi := &file_agentpb_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3726,7 +3798,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[40]
+	mi := &file_agentpb_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3739,7 +3811,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{40}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Hold) GetId() string {
@@ -3824,7 +3896,7 @@ type RemoveUnknown struct {
 
 func (x *RemoveUnknown) Reset() {
 	*x = RemoveUnknown{}
-	mi := &file_agentpb_agent_proto_msgTypes[41]
+	mi := &file_agentpb_agent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3836,7 +3908,7 @@ func (x *RemoveUnknown) String() string {
 func (*RemoveUnknown) ProtoMessage() {}
 
 func (x *RemoveUnknown) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[41]
+	mi := &file_agentpb_agent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3849,7 +3921,7 @@ func (x *RemoveUnknown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveUnknown.ProtoReflect.Descriptor instead.
 func (*RemoveUnknown) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{41}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RemoveUnknown) GetPool() string {
@@ -3886,7 +3958,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_agentpb_agent_proto_msgTypes[42]
+	mi := &file_agentpb_agent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3898,7 +3970,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[42]
+	mi := &file_agentpb_agent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3911,7 +3983,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{42}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AnswerRequest) GetNode() string {
@@ -4006,7 +4078,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_agentpb_agent_proto_msgTypes[43]
+	mi := &file_agentpb_agent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4018,7 +4090,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_agentpb_agent_proto_msgTypes[43]
+	mi := &file_agentpb_agent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4031,7 +4103,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_agentpb_agent_proto_rawDescGZIP(), []int{43}
+	return file_agentpb_agent_proto_rawDescGZIP(), []int{44}
 }
 
 var File_agentpb_agent_proto protoreflect.FileDescriptor
@@ -4164,7 +4236,7 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\x05Start\x12\x15\n" +
 	"\x11START_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05EQUAL\x10\x01\x12\b\n" +
-	"\x04HERE\x10\x02\"\xea\x02\n" +
+	"\x04HERE\x10\x02\"\x97\x03\n" +
 	"\x06Volume\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x12\n" +
@@ -4176,7 +4248,12 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\x06source\x18\x06 \x01(\v2\x19.holdfast.agent.v1.SourceR\x06source\x128\n" +
 	"\troll_back\x18\a \x01(\v2\x1b.holdfast.agent.v1.RollBackR\brollBack\x12'\n" +
 	"\x0fgrow_filesystem\x18\b \x01(\bR\x0egrowFilesystem\x121\n" +
-	"\x04drbd\x18\t \x01(\v2\x1d.holdfast.agent.v1.DrbdVolumeR\x04drbd\"X\n" +
+	"\x04drbd\x18\t \x01(\v2\x1d.holdfast.agent.v1.DrbdVolumeR\x04drbd\x12+\n" +
+	"\x04luks\x18\n" +
+	" \x01(\v2\x17.holdfast.agent.v1.LuksR\x04luks\".\n" +
+	"\x04Luks\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12\x14\n" +
+	"\x05lacks\x18\x02 \x01(\tR\x05lacks\"X\n" +
 	"\x06Source\x12\x1a\n" +
 	"\bresource\x18\x01 \x01(\tR\bresource\x12\x16\n" +
 	"\x06volume\x18\x02 \x01(\x05R\x06volume\x12\x1a\n" +
@@ -4188,10 +4265,11 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\adestroy\x18\x02 \x01(\bR\adestroy\x12;\n" +
 	"\avolumes\x18\x03 \x03(\v2!.holdfast.agent.v1.SnapshotVolumeR\avolumes\x12\x14\n" +
-	"\x05taken\x18\x04 \x01(\bR\x05taken\"<\n" +
+	"\x05taken\x18\x04 \x01(\bR\x05taken\"Z\n" +
 	"\x0eSnapshotVolume\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x12\n" +
-	"\x04pool\x18\x02 \x01(\tR\x04pool\"A\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x1c\n" +
+	"\tencrypted\x18\x03 \x01(\bR\tencrypted\"A\n" +
 	"\n" +
 	"Filesystem\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x1f\n" +
@@ -4305,13 +4383,13 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
 	"\x10ReplicationEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb0\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbc\x02\n" +
 	"\aFailure\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\tR\x04step\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x129\n" +
 	"\x06reason\x18\x03 \x01(\x0e2!.holdfast.agent.v1.Failure.ReasonR\x06reason\x12\x1a\n" +
 	"\battempts\x18\x04 \x01(\rR\battempts\x125\n" +
-	"\bnext_try\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\anextTry\"i\n" +
+	"\bnext_try\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\anextTry\"u\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -4319,7 +4397,9 @@ const file_agentpb_agent_proto_rawDesc = "" +
 	"\bNO_SPACE\x10\x02\x12\x0f\n" +
 	"\vPOOL_FAULTY\x10\x03\x12\x0f\n" +
 	"\vUNSUPPORTED\x10\x04\x12\v\n" +
-	"\aINVALID\x10\x05\"\xf5\x02\n" +
+	"\aINVALID\x10\x05\x12\n" +
+	"\n" +
+	"\x06LOCKED\x10\x06\"\xf5\x02\n" +
 	"\n" +
 	"PoolStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
@@ -4489,7 +4569,7 @@ func file_agentpb_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agentpb_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_agentpb_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_agentpb_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_agentpb_agent_proto_goTypes = []any{
 	(DrbdVolume_Start)(0),         // 0: holdfast.agent.v1.DrbdVolume.Start
 	(ResourceStatus_State)(0),     // 1: holdfast.agent.v1.ResourceStatus.State
@@ -4509,143 +4589,145 @@ var file_agentpb_agent_proto_goTypes = []any{
 	(*DrbdPath)(nil),              // 15: holdfast.agent.v1.DrbdPath
 	(*DrbdVolume)(nil),            // 16: holdfast.agent.v1.DrbdVolume
 	(*Volume)(nil),                // 17: holdfast.agent.v1.Volume
-	(*Source)(nil),                // 18: holdfast.agent.v1.Source
-	(*RollBack)(nil),              // 19: holdfast.agent.v1.RollBack
-	(*Snapshot)(nil),              // 20: holdfast.agent.v1.Snapshot
-	(*SnapshotVolume)(nil),        // 21: holdfast.agent.v1.SnapshotVolume
-	(*Filesystem)(nil),            // 22: holdfast.agent.v1.Filesystem
-	(*ReportRequest)(nil),         // 23: holdfast.agent.v1.ReportRequest
-	(*HostStatus)(nil),            // 24: holdfast.agent.v1.HostStatus
-	(*ReportReply)(nil),           // 25: holdfast.agent.v1.ReportReply
-	(*ResourceStatus)(nil),        // 26: holdfast.agent.v1.ResourceStatus
-	(*VolumeStatus)(nil),          // 27: holdfast.agent.v1.VolumeStatus
-	(*SnapshotStatus)(nil),        // 28: holdfast.agent.v1.SnapshotStatus
-	(*SnapshotVolumeStatus)(nil),  // 29: holdfast.agent.v1.SnapshotVolumeStatus
-	(*Work)(nil),                  // 30: holdfast.agent.v1.Work
-	(*DrbdStatus)(nil),            // 31: holdfast.agent.v1.DrbdStatus
-	(*DrbdConnection)(nil),        // 32: holdfast.agent.v1.DrbdConnection
-	(*Failure)(nil),               // 33: holdfast.agent.v1.Failure
-	(*PoolStatus)(nil),            // 34: holdfast.agent.v1.PoolStatus
-	(*Ask)(nil),                   // 35: holdfast.agent.v1.Ask
-	(*Suspend)(nil),               // 36: holdfast.agent.v1.Suspend
-	(*Devices)(nil),               // 37: holdfast.agent.v1.Devices
-	(*Device)(nil),                // 38: holdfast.agent.v1.Device
-	(*CreateBackend)(nil),         // 39: holdfast.agent.v1.CreateBackend
-	(*LogLevel)(nil),              // 40: holdfast.agent.v1.LogLevel
-	(*Job)(nil),                   // 41: holdfast.agent.v1.Job
-	(*JobEnd)(nil),                // 42: holdfast.agent.v1.JobEnd
-	(*JobStatus)(nil),             // 43: holdfast.agent.v1.JobStatus
-	(*HoldRequest)(nil),           // 44: holdfast.agent.v1.HoldRequest
-	(*HeldPool)(nil),              // 45: holdfast.agent.v1.HeldPool
-	(*Hold)(nil),                  // 46: holdfast.agent.v1.Hold
-	(*RemoveUnknown)(nil),         // 47: holdfast.agent.v1.RemoveUnknown
-	(*AnswerRequest)(nil),         // 48: holdfast.agent.v1.AnswerRequest
-	(*AnswerReply)(nil),           // 49: holdfast.agent.v1.AnswerReply
-	nil,                           // 50: holdfast.agent.v1.Hello.UnsupportedProvidersEntry
-	nil,                           // 51: holdfast.agent.v1.Hello.UnsupportedLayersEntry
-	nil,                           // 52: holdfast.agent.v1.Pool.PropsEntry
-	nil,                           // 53: holdfast.agent.v1.Drbd.OptionsEntry
-	nil,                           // 54: holdfast.agent.v1.Drbd.NetEntry
-	nil,                           // 55: holdfast.agent.v1.Drbd.DiskEntry
-	nil,                           // 56: holdfast.agent.v1.Drbd.PeerDeviceEntry
-	nil,                           // 57: holdfast.agent.v1.Drbd.HandlersEntry
-	nil,                           // 58: holdfast.agent.v1.DrbdPeer.NetEntry
-	nil,                           // 59: holdfast.agent.v1.DrbdPeer.PeerDeviceEntry
-	nil,                           // 60: holdfast.agent.v1.DrbdVolume.DiskEntry
-	nil,                           // 61: holdfast.agent.v1.DrbdConnection.DiskStatesEntry
-	nil,                           // 62: holdfast.agent.v1.DrbdConnection.ReplicationEntry
-	(*durationpb.Duration)(nil),   // 63: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 64: google.protobuf.Timestamp
+	(*Luks)(nil),                  // 18: holdfast.agent.v1.Luks
+	(*Source)(nil),                // 19: holdfast.agent.v1.Source
+	(*RollBack)(nil),              // 20: holdfast.agent.v1.RollBack
+	(*Snapshot)(nil),              // 21: holdfast.agent.v1.Snapshot
+	(*SnapshotVolume)(nil),        // 22: holdfast.agent.v1.SnapshotVolume
+	(*Filesystem)(nil),            // 23: holdfast.agent.v1.Filesystem
+	(*ReportRequest)(nil),         // 24: holdfast.agent.v1.ReportRequest
+	(*HostStatus)(nil),            // 25: holdfast.agent.v1.HostStatus
+	(*ReportReply)(nil),           // 26: holdfast.agent.v1.ReportReply
+	(*ResourceStatus)(nil),        // 27: holdfast.agent.v1.ResourceStatus
+	(*VolumeStatus)(nil),          // 28: holdfast.agent.v1.VolumeStatus
+	(*SnapshotStatus)(nil),        // 29: holdfast.agent.v1.SnapshotStatus
+	(*SnapshotVolumeStatus)(nil),  // 30: holdfast.agent.v1.SnapshotVolumeStatus
+	(*Work)(nil),                  // 31: holdfast.agent.v1.Work
+	(*DrbdStatus)(nil),            // 32: holdfast.agent.v1.DrbdStatus
+	(*DrbdConnection)(nil),        // 33: holdfast.agent.v1.DrbdConnection
+	(*Failure)(nil),               // 34: holdfast.agent.v1.Failure
+	(*PoolStatus)(nil),            // 35: holdfast.agent.v1.PoolStatus
+	(*Ask)(nil),                   // 36: holdfast.agent.v1.Ask
+	(*Suspend)(nil),               // 37: holdfast.agent.v1.Suspend
+	(*Devices)(nil),               // 38: holdfast.agent.v1.Devices
+	(*Device)(nil),                // 39: holdfast.agent.v1.Device
+	(*CreateBackend)(nil),         // 40: holdfast.agent.v1.CreateBackend
+	(*LogLevel)(nil),              // 41: holdfast.agent.v1.LogLevel
+	(*Job)(nil),                   // 42: holdfast.agent.v1.Job
+	(*JobEnd)(nil),                // 43: holdfast.agent.v1.JobEnd
+	(*JobStatus)(nil),             // 44: holdfast.agent.v1.JobStatus
+	(*HoldRequest)(nil),           // 45: holdfast.agent.v1.HoldRequest
+	(*HeldPool)(nil),              // 46: holdfast.agent.v1.HeldPool
+	(*Hold)(nil),                  // 47: holdfast.agent.v1.Hold
+	(*RemoveUnknown)(nil),         // 48: holdfast.agent.v1.RemoveUnknown
+	(*AnswerRequest)(nil),         // 49: holdfast.agent.v1.AnswerRequest
+	(*AnswerReply)(nil),           // 50: holdfast.agent.v1.AnswerReply
+	nil,                           // 51: holdfast.agent.v1.Hello.UnsupportedProvidersEntry
+	nil,                           // 52: holdfast.agent.v1.Hello.UnsupportedLayersEntry
+	nil,                           // 53: holdfast.agent.v1.Pool.PropsEntry
+	nil,                           // 54: holdfast.agent.v1.Drbd.OptionsEntry
+	nil,                           // 55: holdfast.agent.v1.Drbd.NetEntry
+	nil,                           // 56: holdfast.agent.v1.Drbd.DiskEntry
+	nil,                           // 57: holdfast.agent.v1.Drbd.PeerDeviceEntry
+	nil,                           // 58: holdfast.agent.v1.Drbd.HandlersEntry
+	nil,                           // 59: holdfast.agent.v1.DrbdPeer.NetEntry
+	nil,                           // 60: holdfast.agent.v1.DrbdPeer.PeerDeviceEntry
+	nil,                           // 61: holdfast.agent.v1.DrbdVolume.DiskEntry
+	nil,                           // 62: holdfast.agent.v1.DrbdConnection.DiskStatesEntry
+	nil,                           // 63: holdfast.agent.v1.DrbdConnection.ReplicationEntry
+	(*durationpb.Duration)(nil),   // 64: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 65: google.protobuf.Timestamp
 }
 var file_agentpb_agent_proto_depIdxs = []int32{
-	50, // 0: holdfast.agent.v1.Hello.unsupported_providers:type_name -> holdfast.agent.v1.Hello.UnsupportedProvidersEntry
-	51, // 1: holdfast.agent.v1.Hello.unsupported_layers:type_name -> holdfast.agent.v1.Hello.UnsupportedLayersEntry
+	51, // 0: holdfast.agent.v1.Hello.unsupported_providers:type_name -> holdfast.agent.v1.Hello.UnsupportedProvidersEntry
+	52, // 1: holdfast.agent.v1.Hello.unsupported_layers:type_name -> holdfast.agent.v1.Hello.UnsupportedLayersEntry
 	11, // 2: holdfast.agent.v1.Assignments.pools:type_name -> holdfast.agent.v1.Pool
 	12, // 3: holdfast.agent.v1.Assignments.resources:type_name -> holdfast.agent.v1.Resource
-	35, // 4: holdfast.agent.v1.Assignments.asks:type_name -> holdfast.agent.v1.Ask
-	63, // 5: holdfast.agent.v1.Assignments.heartbeat:type_name -> google.protobuf.Duration
-	52, // 6: holdfast.agent.v1.Pool.props:type_name -> holdfast.agent.v1.Pool.PropsEntry
+	36, // 4: holdfast.agent.v1.Assignments.asks:type_name -> holdfast.agent.v1.Ask
+	64, // 5: holdfast.agent.v1.Assignments.heartbeat:type_name -> google.protobuf.Duration
+	53, // 6: holdfast.agent.v1.Pool.props:type_name -> holdfast.agent.v1.Pool.PropsEntry
 	17, // 7: holdfast.agent.v1.Resource.volumes:type_name -> holdfast.agent.v1.Volume
-	20, // 8: holdfast.agent.v1.Resource.snapshots:type_name -> holdfast.agent.v1.Snapshot
+	21, // 8: holdfast.agent.v1.Resource.snapshots:type_name -> holdfast.agent.v1.Snapshot
 	13, // 9: holdfast.agent.v1.Resource.drbd:type_name -> holdfast.agent.v1.Drbd
 	14, // 10: holdfast.agent.v1.Drbd.peers:type_name -> holdfast.agent.v1.DrbdPeer
-	53, // 11: holdfast.agent.v1.Drbd.options:type_name -> holdfast.agent.v1.Drbd.OptionsEntry
-	54, // 12: holdfast.agent.v1.Drbd.net:type_name -> holdfast.agent.v1.Drbd.NetEntry
-	55, // 13: holdfast.agent.v1.Drbd.disk:type_name -> holdfast.agent.v1.Drbd.DiskEntry
-	56, // 14: holdfast.agent.v1.Drbd.peer_device:type_name -> holdfast.agent.v1.Drbd.PeerDeviceEntry
-	57, // 15: holdfast.agent.v1.Drbd.handlers:type_name -> holdfast.agent.v1.Drbd.HandlersEntry
+	54, // 11: holdfast.agent.v1.Drbd.options:type_name -> holdfast.agent.v1.Drbd.OptionsEntry
+	55, // 12: holdfast.agent.v1.Drbd.net:type_name -> holdfast.agent.v1.Drbd.NetEntry
+	56, // 13: holdfast.agent.v1.Drbd.disk:type_name -> holdfast.agent.v1.Drbd.DiskEntry
+	57, // 14: holdfast.agent.v1.Drbd.peer_device:type_name -> holdfast.agent.v1.Drbd.PeerDeviceEntry
+	58, // 15: holdfast.agent.v1.Drbd.handlers:type_name -> holdfast.agent.v1.Drbd.HandlersEntry
 	15, // 16: holdfast.agent.v1.DrbdPeer.paths:type_name -> holdfast.agent.v1.DrbdPath
-	58, // 17: holdfast.agent.v1.DrbdPeer.net:type_name -> holdfast.agent.v1.DrbdPeer.NetEntry
-	59, // 18: holdfast.agent.v1.DrbdPeer.peer_device:type_name -> holdfast.agent.v1.DrbdPeer.PeerDeviceEntry
+	59, // 17: holdfast.agent.v1.DrbdPeer.net:type_name -> holdfast.agent.v1.DrbdPeer.NetEntry
+	60, // 18: holdfast.agent.v1.DrbdPeer.peer_device:type_name -> holdfast.agent.v1.DrbdPeer.PeerDeviceEntry
 	0,  // 19: holdfast.agent.v1.DrbdVolume.start:type_name -> holdfast.agent.v1.DrbdVolume.Start
-	60, // 20: holdfast.agent.v1.DrbdVolume.disk:type_name -> holdfast.agent.v1.DrbdVolume.DiskEntry
-	22, // 21: holdfast.agent.v1.Volume.filesystem:type_name -> holdfast.agent.v1.Filesystem
-	18, // 22: holdfast.agent.v1.Volume.source:type_name -> holdfast.agent.v1.Source
-	19, // 23: holdfast.agent.v1.Volume.roll_back:type_name -> holdfast.agent.v1.RollBack
+	61, // 20: holdfast.agent.v1.DrbdVolume.disk:type_name -> holdfast.agent.v1.DrbdVolume.DiskEntry
+	23, // 21: holdfast.agent.v1.Volume.filesystem:type_name -> holdfast.agent.v1.Filesystem
+	19, // 22: holdfast.agent.v1.Volume.source:type_name -> holdfast.agent.v1.Source
+	20, // 23: holdfast.agent.v1.Volume.roll_back:type_name -> holdfast.agent.v1.RollBack
 	16, // 24: holdfast.agent.v1.Volume.drbd:type_name -> holdfast.agent.v1.DrbdVolume
-	21, // 25: holdfast.agent.v1.Snapshot.volumes:type_name -> holdfast.agent.v1.SnapshotVolume
-	26, // 26: holdfast.agent.v1.ReportRequest.resources:type_name -> holdfast.agent.v1.ResourceStatus
-	34, // 27: holdfast.agent.v1.ReportRequest.pools:type_name -> holdfast.agent.v1.PoolStatus
-	43, // 28: holdfast.agent.v1.ReportRequest.jobs:type_name -> holdfast.agent.v1.JobStatus
-	24, // 29: holdfast.agent.v1.ReportRequest.host:type_name -> holdfast.agent.v1.HostStatus
-	45, // 30: holdfast.agent.v1.HostStatus.held_pools:type_name -> holdfast.agent.v1.HeldPool
-	1,  // 31: holdfast.agent.v1.ResourceStatus.state:type_name -> holdfast.agent.v1.ResourceStatus.State
-	27, // 32: holdfast.agent.v1.ResourceStatus.volumes:type_name -> holdfast.agent.v1.VolumeStatus
-	33, // 33: holdfast.agent.v1.ResourceStatus.failure:type_name -> holdfast.agent.v1.Failure
-	28, // 34: holdfast.agent.v1.ResourceStatus.snapshots:type_name -> holdfast.agent.v1.SnapshotStatus
-	30, // 35: holdfast.agent.v1.ResourceStatus.work:type_name -> holdfast.agent.v1.Work
-	31, // 36: holdfast.agent.v1.ResourceStatus.drbd:type_name -> holdfast.agent.v1.DrbdStatus
-	2,  // 37: holdfast.agent.v1.SnapshotStatus.state:type_name -> holdfast.agent.v1.SnapshotStatus.State
-	64, // 38: holdfast.agent.v1.SnapshotStatus.created:type_name -> google.protobuf.Timestamp
-	29, // 39: holdfast.agent.v1.SnapshotStatus.volumes:type_name -> holdfast.agent.v1.SnapshotVolumeStatus
-	33, // 40: holdfast.agent.v1.SnapshotStatus.failure:type_name -> holdfast.agent.v1.Failure
-	32, // 41: holdfast.agent.v1.DrbdStatus.connections:type_name -> holdfast.agent.v1.DrbdConnection
-	61, // 42: holdfast.agent.v1.DrbdConnection.disk_states:type_name -> holdfast.agent.v1.DrbdConnection.DiskStatesEntry
-	62, // 43: holdfast.agent.v1.DrbdConnection.replication:type_name -> holdfast.agent.v1.DrbdConnection.ReplicationEntry
-	3,  // 44: holdfast.agent.v1.Failure.reason:type_name -> holdfast.agent.v1.Failure.Reason
-	64, // 45: holdfast.agent.v1.Failure.next_try:type_name -> google.protobuf.Timestamp
-	11, // 46: holdfast.agent.v1.Ask.check_pool:type_name -> holdfast.agent.v1.Pool
-	47, // 47: holdfast.agent.v1.Ask.remove_unknown:type_name -> holdfast.agent.v1.RemoveUnknown
-	36, // 48: holdfast.agent.v1.Ask.suspend:type_name -> holdfast.agent.v1.Suspend
-	37, // 49: holdfast.agent.v1.Ask.devices:type_name -> holdfast.agent.v1.Devices
-	39, // 50: holdfast.agent.v1.Ask.create_backend:type_name -> holdfast.agent.v1.CreateBackend
-	41, // 51: holdfast.agent.v1.Ask.start_job:type_name -> holdfast.agent.v1.Job
-	44, // 52: holdfast.agent.v1.Ask.acquire_hold:type_name -> holdfast.agent.v1.HoldRequest
-	44, // 53: holdfast.agent.v1.Ask.release_hold:type_name -> holdfast.agent.v1.HoldRequest
-	40, // 54: holdfast.agent.v1.Ask.log_level:type_name -> holdfast.agent.v1.LogLevel
-	63, // 55: holdfast.agent.v1.Suspend.limit:type_name -> google.protobuf.Duration
-	4,  // 56: holdfast.agent.v1.Job.kind:type_name -> holdfast.agent.v1.Job.Kind
-	42, // 57: holdfast.agent.v1.Job.from:type_name -> holdfast.agent.v1.JobEnd
-	42, // 58: holdfast.agent.v1.Job.to:type_name -> holdfast.agent.v1.JobEnd
-	41, // 59: holdfast.agent.v1.JobStatus.job:type_name -> holdfast.agent.v1.Job
-	5,  // 60: holdfast.agent.v1.JobStatus.state:type_name -> holdfast.agent.v1.JobStatus.State
-	33, // 61: holdfast.agent.v1.JobStatus.failure:type_name -> holdfast.agent.v1.Failure
-	64, // 62: holdfast.agent.v1.JobStatus.created:type_name -> google.protobuf.Timestamp
-	64, // 63: holdfast.agent.v1.JobStatus.ended:type_name -> google.protobuf.Timestamp
-	46, // 64: holdfast.agent.v1.HeldPool.holds:type_name -> holdfast.agent.v1.Hold
-	64, // 65: holdfast.agent.v1.HeldPool.next_try:type_name -> google.protobuf.Timestamp
-	64, // 66: holdfast.agent.v1.Hold.created:type_name -> google.protobuf.Timestamp
-	64, // 67: holdfast.agent.v1.Hold.orphan:type_name -> google.protobuf.Timestamp
-	33, // 68: holdfast.agent.v1.AnswerRequest.failure:type_name -> holdfast.agent.v1.Failure
-	34, // 69: holdfast.agent.v1.AnswerRequest.pool:type_name -> holdfast.agent.v1.PoolStatus
-	38, // 70: holdfast.agent.v1.AnswerRequest.devices:type_name -> holdfast.agent.v1.Device
-	43, // 71: holdfast.agent.v1.AnswerRequest.job:type_name -> holdfast.agent.v1.JobStatus
-	45, // 72: holdfast.agent.v1.AnswerRequest.held_pool:type_name -> holdfast.agent.v1.HeldPool
-	9,  // 73: holdfast.agent.v1.Agent.Session:input_type -> holdfast.agent.v1.Hello
-	23, // 74: holdfast.agent.v1.Agent.Report:input_type -> holdfast.agent.v1.ReportRequest
-	48, // 75: holdfast.agent.v1.Agent.Answer:input_type -> holdfast.agent.v1.AnswerRequest
-	6,  // 76: holdfast.agent.v1.Identity.Join:input_type -> holdfast.agent.v1.JoinRequest
-	7,  // 77: holdfast.agent.v1.Identity.Renew:input_type -> holdfast.agent.v1.RenewRequest
-	10, // 78: holdfast.agent.v1.Agent.Session:output_type -> holdfast.agent.v1.Assignments
-	25, // 79: holdfast.agent.v1.Agent.Report:output_type -> holdfast.agent.v1.ReportReply
-	49, // 80: holdfast.agent.v1.Agent.Answer:output_type -> holdfast.agent.v1.AnswerReply
-	8,  // 81: holdfast.agent.v1.Identity.Join:output_type -> holdfast.agent.v1.Certified
-	8,  // 82: holdfast.agent.v1.Identity.Renew:output_type -> holdfast.agent.v1.Certified
-	78, // [78:83] is the sub-list for method output_type
-	73, // [73:78] is the sub-list for method input_type
-	73, // [73:73] is the sub-list for extension type_name
-	73, // [73:73] is the sub-list for extension extendee
-	0,  // [0:73] is the sub-list for field type_name
+	18, // 25: holdfast.agent.v1.Volume.luks:type_name -> holdfast.agent.v1.Luks
+	22, // 26: holdfast.agent.v1.Snapshot.volumes:type_name -> holdfast.agent.v1.SnapshotVolume
+	27, // 27: holdfast.agent.v1.ReportRequest.resources:type_name -> holdfast.agent.v1.ResourceStatus
+	35, // 28: holdfast.agent.v1.ReportRequest.pools:type_name -> holdfast.agent.v1.PoolStatus
+	44, // 29: holdfast.agent.v1.ReportRequest.jobs:type_name -> holdfast.agent.v1.JobStatus
+	25, // 30: holdfast.agent.v1.ReportRequest.host:type_name -> holdfast.agent.v1.HostStatus
+	46, // 31: holdfast.agent.v1.HostStatus.held_pools:type_name -> holdfast.agent.v1.HeldPool
+	1,  // 32: holdfast.agent.v1.ResourceStatus.state:type_name -> holdfast.agent.v1.ResourceStatus.State
+	28, // 33: holdfast.agent.v1.ResourceStatus.volumes:type_name -> holdfast.agent.v1.VolumeStatus
+	34, // 34: holdfast.agent.v1.ResourceStatus.failure:type_name -> holdfast.agent.v1.Failure
+	29, // 35: holdfast.agent.v1.ResourceStatus.snapshots:type_name -> holdfast.agent.v1.SnapshotStatus
+	31, // 36: holdfast.agent.v1.ResourceStatus.work:type_name -> holdfast.agent.v1.Work
+	32, // 37: holdfast.agent.v1.ResourceStatus.drbd:type_name -> holdfast.agent.v1.DrbdStatus
+	2,  // 38: holdfast.agent.v1.SnapshotStatus.state:type_name -> holdfast.agent.v1.SnapshotStatus.State
+	65, // 39: holdfast.agent.v1.SnapshotStatus.created:type_name -> google.protobuf.Timestamp
+	30, // 40: holdfast.agent.v1.SnapshotStatus.volumes:type_name -> holdfast.agent.v1.SnapshotVolumeStatus
+	34, // 41: holdfast.agent.v1.SnapshotStatus.failure:type_name -> holdfast.agent.v1.Failure
+	33, // 42: holdfast.agent.v1.DrbdStatus.connections:type_name -> holdfast.agent.v1.DrbdConnection
+	62, // 43: holdfast.agent.v1.DrbdConnection.disk_states:type_name -> holdfast.agent.v1.DrbdConnection.DiskStatesEntry
+	63, // 44: holdfast.agent.v1.DrbdConnection.replication:type_name -> holdfast.agent.v1.DrbdConnection.ReplicationEntry
+	3,  // 45: holdfast.agent.v1.Failure.reason:type_name -> holdfast.agent.v1.Failure.Reason
+	65, // 46: holdfast.agent.v1.Failure.next_try:type_name -> google.protobuf.Timestamp
+	11, // 47: holdfast.agent.v1.Ask.check_pool:type_name -> holdfast.agent.v1.Pool
+	48, // 48: holdfast.agent.v1.Ask.remove_unknown:type_name -> holdfast.agent.v1.RemoveUnknown
+	37, // 49: holdfast.agent.v1.Ask.suspend:type_name -> holdfast.agent.v1.Suspend
+	38, // 50: holdfast.agent.v1.Ask.devices:type_name -> holdfast.agent.v1.Devices
+	40, // 51: holdfast.agent.v1.Ask.create_backend:type_name -> holdfast.agent.v1.CreateBackend
+	42, // 52: holdfast.agent.v1.Ask.start_job:type_name -> holdfast.agent.v1.Job
+	45, // 53: holdfast.agent.v1.Ask.acquire_hold:type_name -> holdfast.agent.v1.HoldRequest
+	45, // 54: holdfast.agent.v1.Ask.release_hold:type_name -> holdfast.agent.v1.HoldRequest
+	41, // 55: holdfast.agent.v1.Ask.log_level:type_name -> holdfast.agent.v1.LogLevel
+	64, // 56: holdfast.agent.v1.Suspend.limit:type_name -> google.protobuf.Duration
+	4,  // 57: holdfast.agent.v1.Job.kind:type_name -> holdfast.agent.v1.Job.Kind
+	43, // 58: holdfast.agent.v1.Job.from:type_name -> holdfast.agent.v1.JobEnd
+	43, // 59: holdfast.agent.v1.Job.to:type_name -> holdfast.agent.v1.JobEnd
+	42, // 60: holdfast.agent.v1.JobStatus.job:type_name -> holdfast.agent.v1.Job
+	5,  // 61: holdfast.agent.v1.JobStatus.state:type_name -> holdfast.agent.v1.JobStatus.State
+	34, // 62: holdfast.agent.v1.JobStatus.failure:type_name -> holdfast.agent.v1.Failure
+	65, // 63: holdfast.agent.v1.JobStatus.created:type_name -> google.protobuf.Timestamp
+	65, // 64: holdfast.agent.v1.JobStatus.ended:type_name -> google.protobuf.Timestamp
+	47, // 65: holdfast.agent.v1.HeldPool.holds:type_name -> holdfast.agent.v1.Hold
+	65, // 66: holdfast.agent.v1.HeldPool.next_try:type_name -> google.protobuf.Timestamp
+	65, // 67: holdfast.agent.v1.Hold.created:type_name -> google.protobuf.Timestamp
+	65, // 68: holdfast.agent.v1.Hold.orphan:type_name -> google.protobuf.Timestamp
+	34, // 69: holdfast.agent.v1.AnswerRequest.failure:type_name -> holdfast.agent.v1.Failure
+	35, // 70: holdfast.agent.v1.AnswerRequest.pool:type_name -> holdfast.agent.v1.PoolStatus
+	39, // 71: holdfast.agent.v1.AnswerRequest.devices:type_name -> holdfast.agent.v1.Device
+	44, // 72: holdfast.agent.v1.AnswerRequest.job:type_name -> holdfast.agent.v1.JobStatus
+	46, // 73: holdfast.agent.v1.AnswerRequest.held_pool:type_name -> holdfast.agent.v1.HeldPool
+	9,  // 74: holdfast.agent.v1.Agent.Session:input_type -> holdfast.agent.v1.Hello
+	24, // 75: holdfast.agent.v1.Agent.Report:input_type -> holdfast.agent.v1.ReportRequest
+	49, // 76: holdfast.agent.v1.Agent.Answer:input_type -> holdfast.agent.v1.AnswerRequest
+	6,  // 77: holdfast.agent.v1.Identity.Join:input_type -> holdfast.agent.v1.JoinRequest
+	7,  // 78: holdfast.agent.v1.Identity.Renew:input_type -> holdfast.agent.v1.RenewRequest
+	10, // 79: holdfast.agent.v1.Agent.Session:output_type -> holdfast.agent.v1.Assignments
+	26, // 80: holdfast.agent.v1.Agent.Report:output_type -> holdfast.agent.v1.ReportReply
+	50, // 81: holdfast.agent.v1.Agent.Answer:output_type -> holdfast.agent.v1.AnswerReply
+	8,  // 82: holdfast.agent.v1.Identity.Join:output_type -> holdfast.agent.v1.Certified
+	8,  // 83: holdfast.agent.v1.Identity.Renew:output_type -> holdfast.agent.v1.Certified
+	79, // [79:84] is the sub-list for method output_type
+	74, // [74:79] is the sub-list for method input_type
+	74, // [74:74] is the sub-list for extension type_name
+	74, // [74:74] is the sub-list for extension extendee
+	0,  // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_agentpb_agent_proto_init() }
@@ -4653,11 +4735,11 @@ func file_agentpb_agent_proto_init() {
 	if File_agentpb_agent_proto != nil {
 		return
 	}
-	file_agentpb_agent_proto_msgTypes[21].OneofWrappers = []any{}
-	file_agentpb_agent_proto_msgTypes[23].OneofWrappers = []any{}
-	file_agentpb_agent_proto_msgTypes[25].OneofWrappers = []any{}
-	file_agentpb_agent_proto_msgTypes[28].OneofWrappers = []any{}
-	file_agentpb_agent_proto_msgTypes[29].OneofWrappers = []any{
+	file_agentpb_agent_proto_msgTypes[22].OneofWrappers = []any{}
+	file_agentpb_agent_proto_msgTypes[24].OneofWrappers = []any{}
+	file_agentpb_agent_proto_msgTypes[26].OneofWrappers = []any{}
+	file_agentpb_agent_proto_msgTypes[29].OneofWrappers = []any{}
+	file_agentpb_agent_proto_msgTypes[30].OneofWrappers = []any{
 		(*Ask_CheckPool)(nil),
 		(*Ask_Holders)(nil),
 		(*Ask_RemoveUnknown)(nil),
@@ -4679,7 +4761,7 @@ func file_agentpb_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agentpb_agent_proto_rawDesc), len(file_agentpb_agent_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   57,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -23,7 +23,6 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
 	"github.com/holdfast-storage/holdfast/internal/command"
 	"github.com/holdfast-storage/holdfast/internal/config"
-	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/telemetry"
 )
 
@@ -92,7 +91,9 @@ func runAgent(ctx context.Context, c config.Agent, dial dialer, log telemetry.Lo
 	}
 	machine := agent.NewMachine(drivers, runner)
 	defer machine.Close()
+	machine.Encryption.Users, machine.Encryption.Freezer = users, freezer
 	works.machine = machine
+	layers := findLayers(ctx, runner)
 	jobs, err := openJobs(c.State, works, runner, log.Logger) //nolint:contextcheck // Jobs end by Close.
 	if err != nil {
 		return err
@@ -110,9 +111,9 @@ func runAgent(ctx context.Context, c config.Agent, dial dialer, log telemetry.Lo
 		Devices:              devices,
 		Numbers:              &numbers.Watcher{},
 		Providers:            backends.supported,
-		Layers:               []model.Layer{model.Storage},
+		Layers:               layers.supported,
 		UnsupportedProviders: backends.unsupported,
-		UnsupportedLayers:    map[model.Layer]string{model.DRBD: notYet, model.LUKS: notYet},
+		UnsupportedLayers:    layers.unsupported,
 		SetLogLevel:          func(level string) error { return setLevel(log.Level, level) },
 	})
 }
@@ -149,5 +150,3 @@ func setLevel(of *slog.LevelVar, level string) error {
 	}
 	return nil
 }
-
-const notYet = "this version of the agent does not drive it"

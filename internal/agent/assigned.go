@@ -206,14 +206,14 @@ func (s *assigned) saw(k model.DefinitionKey, r *agentpb.Resource, there []*agen
 	return news
 }
 
-// full returns the set as one message, for the disk.
+// full returns the set as one message, for the disk: without keys.
 func (s *assigned) full() *agentpb.Assignments {
 	m := &agentpb.Assignments{Full: true, ResultsIn: s.resultsIn}
 	for _, p := range s.pools {
 		m.Pools = append(m.Pools, p)
 	}
 	for _, r := range s.resources {
-		m.Resources = append(m.Resources, r)
+		m.Resources = append(m.Resources, withoutKeys(r))
 	}
 	return m
 }

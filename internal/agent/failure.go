@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-storage/holdfast/api/agentpb"
+	"github.com/holdfast-storage/holdfast/internal/agent/luks"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/stack"
 	"github.com/holdfast-storage/holdfast/internal/errs"
@@ -42,8 +43,11 @@ func reasonOf(err error) agentpb.Failure_Reason {
 		lacking *stack.UnsupportedError
 		changed *pool.ChangedError
 		mixed   *stack.MomentError
+		locked  *luks.LockedError
 	)
 	switch {
+	case errors.As(err, &locked):
+		return agentpb.Failure_LOCKED
 	case errors.As(err, &inUse), errors.As(err, &changed), errors.As(err, &mixed):
 		return agentpb.Failure_IN_USE
 	case errors.As(err, &noSpace):

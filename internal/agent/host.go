@@ -80,6 +80,7 @@ type VolumeWant struct {
 	Source     *Source             // what a new volume begins with; it is then not formatted
 	RollBack   *agentpb.RollBack   // to be done once for each token; nil for none
 	Stretch    bool                // a filesystem that is mounted from it grows with it
+	Luks       *agentpb.Luks       // of one that lies encrypted in its pool; nil for others
 }
 
 // Source is a snapshot or, when Snapshot is empty, a volume.
@@ -100,8 +101,9 @@ type SnapshotWant struct {
 
 // SnapshotPart is the part of a snapshot that is of one volume.
 type SnapshotPart struct {
-	Number int32
-	Pool   Pool
+	Number    int32
+	Pool      Pool
+	Encrypted bool // its volume was
 }
 
 // Result is what was seen of a resource. Messages are the agent's own from now on.

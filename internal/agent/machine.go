@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-storage/holdfast/internal/agent/luks"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/stack"
 	"github.com/holdfast-storage/holdfast/internal/command"
@@ -17,8 +18,13 @@ import (
 
 // Machine is the real [Host]: it makes volumes on the drivers of this machine's pools.
 type Machine struct {
+	// Encryption is how volumes are encrypted, but for their keys. Its Runner is that of
+	// NewMachine when it is nil. It is not to be changed once the machine is in use.
+	Encryption luks.Config
+
 	open  func(Pool) (pool.Driver, error)
 	stack *stack.Stack
+	keys  keys
 
 	mu      sync.Mutex
 	drivers map[model.PoolKey]opened
@@ -27,8 +33,9 @@ type Machine struct {
 
 // opened is the driver of a pool, and what it was opened for.
 type opened struct {
-	pool   Pool
-	driver pool.Driver
+	pool      Pool
+	driver    pool.Driver
+	encrypted pool.Driver // over driver
 }
 
 // identifier is a driver whose pool carries a mark of its own, so that another place that is
@@ -46,7 +53,8 @@ type granular interface {
 // it only builds it and touches nothing that can hang. It is called again when the
 // assignment of the pool changes. Close ends what goes on in the background.
 func NewMachine(open func(Pool) (pool.Driver, error), runner command.Runner, options ...stack.Option) *Machine {
-	m := &Machine{open: open, drivers: map[model.PoolKey]opened{}}
+	m := &Machine{Encryption: luks.Config{Runner: runner}, open: open, drivers: map[model.PoolKey]opened{}}
+	m.Encryption.Key = m.keys.of
 	m.stack = stack.New(m, runner, append(options, stack.Changed(m.tell))...)
 	return m
 }
@@ -79,13 +87,24 @@ func (m *Machine) tell(resource string) {
 
 // Driver implements stack.Pools for the pools of the assignments that were applied last.
 func (m *Machine) Driver(name, provider string) (pool.Driver, error) {
+	o, err := m.opened(name, provider)
+	return o.driver, err
+}
+
+// Encrypted implements stack.Encrypter for the same pools.
+func (m *Machine) Encrypted(name, provider string) (pool.Driver, error) {
+	o, err := m.opened(name, provider)
+	return o.encrypted, err
+}
+
+func (m *Machine) opened(name, provider string) (opened, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o, ok := m.drivers[poolKey(name)]
 	if !ok || provider != "" && provider != string(o.pool.Provider) {
-		return nil, &pool.NotFoundError{Pool: name}
+		return opened{}, &pool.NotFoundError{Pool: name}
 	}
-	return o.driver, nil
+	return o, nil
 }
 
 // Apply implements Host.
@@ -138,9 +157,13 @@ func (m *Machine) Check(ctx context.Context, p Pool) (Space, error) {
 	return spaceOf(ctx, d)
 }
 
-// Remove implements Host.
+// Remove implements Host. Nobody knows any more whether the volume was encrypted; one that was may
+// still be open.
 func (m *Machine) Remove(ctx context.Context, p Pool, id pool.ID) error {
-	d, err := m.driver(p)
+	if _, err := m.driver(p); err != nil {
+		return err
+	}
+	d, err := m.Encrypted(p.Name, string(p.Provider))
 	if err != nil {
 		return err
 	}
@@ -191,6 +214,6 @@ func (m *Machine) driver(p Pool) (pool.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.drivers[k] = opened{pool: p, driver: d}
+	m.drivers[k] = opened{pool: p, driver: d, encrypted: luks.Over(d, m.Encryption)}
 	return d, nil
 }

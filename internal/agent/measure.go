@@ -172,7 +172,7 @@ func (a *agent) contentOf(k model.PoolKey, clones ...pool.ID) content {
 		for _, v := range r.GetVolumes() {
 			id := pool.ID{Resource: r.GetName(), Volume: int(v.GetNumber())}.Fold()
 			if poolKey(v.GetPool()) == k {
-				c.volumes[id] = v.GetSize()
+				c.volumes[id] = grossOf(v)
 			}
 			if v.GetSource() != nil {
 				c.loans[id] = struct{}{}
@@ -188,6 +188,14 @@ func (a *agent) contentOf(k model.PoolKey, clones ...pool.ID) content {
 		}
 	}
 	return c
+}
+
+// grossOf is what an assigned volume may take of its pool, in bytes.
+func grossOf(v *agentpb.Volume) int64 {
+	if v.GetLuks() != nil {
+		return v.GetSize() + model.LUKSHeader
+	}
+	return v.GetSize()
 }
 
 // unknown names the volumes and snapshots that are in none of the sets.

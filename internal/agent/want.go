@@ -95,7 +95,7 @@ func (r reader) stack(name model.DefinitionName, list []string) ([]model.Layer, 
 func (r reader) volume(name model.DefinitionName, v *agentpb.Volume, all bool, set *assigned) (VolumeWant, error) {
 	w := VolumeWant{
 		Number: v.GetNumber(), Destroy: v.GetDestroy(), Size: v.GetSize(), Filesystem: v.GetFilesystem(),
-		RollBack: v.GetRollBack(), Stretch: v.GetGrowFilesystem(),
+		RollBack: v.GetRollBack(), Stretch: v.GetGrowFilesystem(), Luks: v.GetLuks(),
 	}
 	if n := model.VolumeNumber(w.Number); n < 0 || n > model.MaxVolumeNumber {
 		return w, errs.New(errs.Invalid, errs.Resource, "resource %s is assigned with volume number %d", name, n).
@@ -180,7 +180,7 @@ func (r reader) snapshots(of model.DefinitionName, list []*agentpb.Snapshot, set
 			if err != nil {
 				return nil, err
 			}
-			w.Parts = append(w.Parts, SnapshotPart{Number: v.GetNumber(), Pool: p})
+			w.Parts = append(w.Parts, SnapshotPart{Number: v.GetNumber(), Pool: p, Encrypted: v.GetEncrypted()})
 		}
 		wants = append(wants, w)
 	}

@@ -17,10 +17,11 @@ import (
 
 // wish turns w into what the stack is asked for, with the drivers of its pools at hand.
 func (m *Machine) wish(w Want) (stack.Want, error) {
-	if len(w.Layers) != 1 || w.Layers[0] != model.Storage {
+	if slices.ContainsFunc(w.Layers, func(l model.Layer) bool { return l != model.LUKS && l != model.Storage }) {
 		return stack.Want{}, errs.New(errs.Unsupported, errs.Resource, "resource %s has the layers %v", w.Resource, w.Layers).
-			Because("this host makes volumes of the layer %s alone", model.Storage)
+			Because("this host makes volumes of the layers %s and %s alone", model.LUKS, model.Storage)
 	}
+	m.keys.note(w)
 	wish := stack.Want{Resource: w.Resource, Destroy: w.Destroy, Inactive: w.Inactive}
 	for _, v := range w.Volumes {
 		if v.Pool == nil {
@@ -42,7 +43,9 @@ func (m *Machine) wish(w Want) (stack.Want, error) {
 			if _, err := m.driver(p.Pool); err != nil {
 				return stack.Want{}, err
 			}
-			sw.Volumes = append(sw.Volumes, stack.SnapshotVolume{Number: int(p.Number), Pool: p.Pool.Name, Provider: string(p.Pool.Provider)})
+			sw.Volumes = append(sw.Volumes, stack.SnapshotVolume{
+				Number: int(p.Number), Pool: p.Pool.Name, Provider: string(p.Pool.Provider), Encrypted: p.Encrypted,
+			})
 		}
 		wish.Snapshots = append(wish.Snapshots, sw)
 	}
@@ -55,7 +58,7 @@ func (m *Machine) volumeWish(v VolumeWant) (stack.VolumeWant, error) {
 		return stack.VolumeWant{}, err
 	}
 	vw := stack.VolumeWant{
-		Number: int(v.Number), Destroy: v.Destroy, Existing: v.Existing, Stretch: v.Stretch,
+		Number: int(v.Number), Destroy: v.Destroy, Existing: v.Existing, Stretch: v.Stretch, Encrypted: v.Luks != nil,
 		Pool: v.Pool.Name, Provider: string(v.Pool.Provider), Size: v.Size,
 	}
 	if v.Filesystem != nil {

@@ -59,6 +59,7 @@ type NewVolume struct {
 	Props  model.Props
 	Flags  []string
 	Minor  *int32 // nil: chosen when a replica needs one
+	Key    []byte // sealed; nil: made when a replica needs one
 	UUID   string
 }
 
@@ -69,7 +70,7 @@ const MaxVolumes = 64
 // AddVolume inserts a volume definition in a transaction: the one door for all of them.
 func AddVolume(tx *store.Tx, d *schema.Definition, n NewVolume) (schema.VolumeDefinition, error) {
 	v := schema.VolumeDefinition{
-		Definition: d.Name.Key(), UUID: n.UUID, Size: n.Size, Props: n.Props, Minor: n.Minor,
+		Definition: d.Name.Key(), UUID: n.UUID, Size: n.Size, Props: n.Props, Minor: n.Minor, Key: n.Key,
 	}
 	if err := model.CheckVolumeSize(n.Size); err != nil {
 		return v, err

@@ -119,8 +119,9 @@ func New(ctx context.Context, c Config) (*Controller, error) {
 	k := &Controller{
 		Store: st, Observed: observed.New(time.Now), log: c.Log, connectionAge: cmp.Or(c.ConnectionAge, time.Hour), backups: c.Backups, alarmEvery: cmp.Or(c.AlarmEvery, alarmEvery),
 	}
+	keys := &passphrase.Keyring{Store: st}
 	sessions := dispatch.Config{
-		Store: st, Observed: k.Observed, Destroyed: k.destroyed, SnapshotsDestroyed: k.snapshotsDestroyed, Heartbeat: c.Heartbeat, OfflineAfter: c.OfflineAfter, Log: c.Log,
+		Keys: keys, Store: st, Observed: k.Observed, Destroyed: k.destroyed, SnapshotsDestroyed: k.snapshotsDestroyed, Heartbeat: c.Heartbeat, OfflineAfter: c.OfflineAfter, Log: c.Log,
 	}
 	if c.Plaintext {
 		c.Log.Warn("agents are served in plain text, and everybody is taken for the agent that he says he is: this is for tests alone")
@@ -130,7 +131,7 @@ func New(ctx context.Context, c Config) (*Controller, error) {
 		}
 		sessions.Admit = k.Identity.Admit
 	}
-	k.assemble(c, sessions)
+	k.assemble(c, sessions, keys)
 	if k.Identity != nil {
 		k.REST.Joiner = k.Identity
 	}
@@ -142,13 +143,14 @@ func New(ctx context.Context, c Config) (*Controller, error) {
 }
 
 // assemble makes the parts that work on the store.
-func (k *Controller) assemble(c Config, sessions dispatch.Config) {
+func (k *Controller) assemble(c Config, sessions dispatch.Config, keys *passphrase.Keyring) {
 	st := k.Store
 	k.Dispatch = dispatch.New(sessions)
+	keys.Opened = k.Dispatch.KeysOpened
 	k.Inventory = &inventory.Inventory{Store: st, Observed: k.Observed, Hosts: k.Dispatch, NewID: uuid.NewString}
 	k.Catalog = &catalog.Catalog{Store: st, NewID: uuid.NewString, Now: time.Now}
 	k.Resources = &resources.Resources{
-		Store: st, Observed: k.Observed, Hosts: k.Dispatch, Catalog: k.Catalog, NewID: uuid.NewString, Now: time.Now, Patience: c.Patience,
+		Store: st, Observed: k.Observed, Hosts: k.Dispatch, Catalog: k.Catalog, Keys: keys, NewID: uuid.NewString, Now: time.Now, Patience: c.Patience,
 	}
 	k.Snapshots = &snapshots.Snapshots{
 		Store: st, Observed: k.Observed, Hosts: k.Dispatch, Resources: k.Resources, NewID: uuid.NewString, Now: time.Now, Log: c.Log,
@@ -162,7 +164,7 @@ func (k *Controller) assemble(c Config, sessions dispatch.Config) {
 	}
 	k.REST = &rest.Server{
 		Store: st, Observed: k.Observed, Inventory: k.Inventory, Catalog: k.Catalog, Resources: k.Resources, Snapshots: k.Snapshots, Build: c.Build, Setup: c.Setup,
-		Log: c.Log, Work: k.Dispatch, Keys: &passphrase.Keyring{Store: st},
+		Log: c.Log, Work: k.Dispatch, Keys: keys,
 	}
 }
 

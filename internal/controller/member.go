@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/kv/etcdkv"
 	"github.com/holdfast-storage/holdfast/internal/leader"
 	"github.com/holdfast-storage/holdfast/internal/observed"
+	"github.com/holdfast-storage/holdfast/internal/passphrase"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/store"
 )
@@ -253,7 +254,7 @@ func (m *Member) readAlone(ctx context.Context, why error) {
 // reads is the API on a state that others write. What agents say reaches the leader alone, so nothing is known of hosts.
 func (m *Member) reads(st *store.Store) http.Handler {
 	k := &Controller{Store: st, Observed: observed.New(time.Now), log: m.Log}
-	k.assemble(m.Config, dispatch.Config{Store: st, Observed: k.Observed, Log: m.Log})
+	k.assemble(m.Config, dispatch.Config{Store: st, Observed: k.Observed, Log: m.Log}, &passphrase.Keyring{Store: st})
 	return k.REST.Handler()
 }
 

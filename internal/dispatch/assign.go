@@ -118,7 +118,7 @@ func (a *assignment) addSnapshots(r store.Reader, node model.NodeKey, d *schema.
 		msg := &agentpb.Snapshot{Name: string(s.Name), Destroy: part.Deleting, Taken: part.State == schema.SnapshotTaken}
 		for _, v := range part.Volumes {
 			p, _ := schema.Pools.Get(r, model.PoolID{Node: node, Pool: v.Pool})
-			msg.Volumes = append(msg.Volumes, &agentpb.SnapshotVolume{Number: int32(v.Number), Pool: string(p.Name)})
+			msg.Volumes = append(msg.Volumes, &agentpb.SnapshotVolume{Number: int32(v.Number), Pool: string(p.Name), Encrypted: model.Encrypts(s.Layers)})
 		}
 		a.msg.Snapshots = append(a.msg.Snapshots, msg)
 		a.own = max(a.own, schema.SnapshotReplicas.Revision(r, id))

@@ -56,7 +56,7 @@ func TestFullSetSaysAllThatTheNodeHas(t *testing.T) {
 				vol("Plain", g),
 				{
 					Name: "Layered", Generation: g, Destroy: true, Layers: []string{"DRBD", "LUKS", "STORAGE"},
-					Volumes: []*agentpb.Volume{{Pool: "Data", Size: 10 << 20}},
+					Volumes: []*agentpb.Volume{{Pool: "Data", Size: 10 << 20, Luks: &agentpb.Luks{}}},
 				},
 				{Name: "diskless", Generation: g, Layers: []string{"STORAGE"}, Volumes: []*agentpb.Volume{{Size: 1 << 30}}},
 			},
@@ -281,6 +281,7 @@ func grownOnBeta(g uint64) *agentpb.Assignments { return grown("vol")(g) }
 func layered(g uint64) *agentpb.Assignments {
 	m := vol("vol", g)
 	m.Layers = []string{"LUKS", "STORAGE"}
+	m.Volumes[0].Luks = &agentpb.Luks{}
 	return &agentpb.Assignments{Resources: []*agentpb.Resource{m}}
 }
 

@@ -129,6 +129,8 @@ func reasonOf(r agentpb.Failure_Reason) observed.Reason {
 		return observed.Unsupported
 	case agentpb.Failure_INVALID:
 		return observed.Invalid
+	case agentpb.Failure_LOCKED:
+		return observed.Locked
 	case agentpb.Failure_REASON_UNSPECIFIED:
 	}
 	return observed.Other

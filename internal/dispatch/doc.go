@@ -12,6 +12,11 @@
 // increments. Assignments are built from the newest durable state, and only from that: an
 // agent never acts on what a crash can take back.
 //
+// The keys of encrypted volumes are a part of their assignments while the controller has them
+// open, and of nothing that is kept or told anywhere else. That it opened them is no commit, so it
+// changes no generation: the assignments are sent anew, and their states come with the
+// generation that they had.
+//
 // What a node has of a definition is one assignment: the replica, and its parts of snapshots,
 // which may be there without a replica.
 //

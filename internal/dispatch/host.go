@@ -83,6 +83,8 @@ func (t *todo) merge(more *todo) {
 
 // sent is what the agent of a node has, or will have when it has read what is on its way.
 type sent struct {
+	keys Keys
+
 	mu        sync.Mutex
 	instance  string // the agent's process that it was sent to
 	resultsIn string // of the newest message; empty when nothing was sent
@@ -194,6 +196,9 @@ func (s *sent) updateResource(m *agentpb.Assignments, r store.Reader, node model
 			m.GoneResources = append(m.GoneResources, had.msg.GetName())
 		}
 		return
+	}
+	if row != nil {
+		now.addKeys(r, s.keys, row)
 	}
 	if known { // a row that went, such as a snapshot's, takes its revision with it
 		now.own = max(now.own, had.own)

@@ -111,6 +111,7 @@ func TestStatesAndReasonsAreKnown(t *testing.T) {
 			agentpb.Failure_POOL_FAULTY:        observed.PoolFaulty,
 			agentpb.Failure_UNSUPPORTED:        observed.Unsupported,
 			agentpb.Failure_INVALID:            observed.Invalid,
+			agentpb.Failure_LOCKED:             observed.Locked,
 			99:                                 observed.Other,
 		}
 		for reason, want := range reasons {

@@ -53,6 +53,10 @@ type Config struct {
 	// removed by others.
 	SnapshotsDestroyed func(ctx context.Context, node model.NodeKey, gone []SnapshotGone) error
 
+	// Keys opens the sealed keys of encrypted volumes; it returns passphrase.ErrLocked until it
+	// can, and then KeysOpened is to be called. Nil: it never can.
+	Keys Keys
+
 	// Admit refuses a caller that is not the agent of node, by what ctx knows of it. Without
 	// it, everyone is who he says.
 	Admit func(ctx context.Context, node model.NodeKey) error

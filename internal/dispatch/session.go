@@ -130,7 +130,7 @@ func (s *Server) enter(node model.NodeKey) (*host, <-chan struct{}, error) {
 		if _, registered := schema.Nodes.Get(s.cfg.Store.Snapshot(), node); !registered {
 			return nil, nil, unregistered(node)
 		}
-		h = &host{node: node, confirmed: make(map[model.DefinitionKey]int)}
+		h = &host{node: node, sent: sent{keys: s.cfg.Keys}, confirmed: make(map[model.DefinitionKey]int)}
 		s.hosts[node] = h
 	}
 	s.live.Add(1)

@@ -150,6 +150,6 @@ func drbdDisk(word string, diskful bool) int64 {
 func reasons() []string {
 	return []string{
 		observed.Other: "other", observed.InUse: "in_use", observed.NoSpace: "no_space", observed.PoolFaulty: "pool_faulty",
-		observed.Unsupported: "unsupported", observed.Invalid: "invalid",
+		observed.Unsupported: "unsupported", observed.Invalid: "invalid", observed.Locked: "locked",
 	}
 }

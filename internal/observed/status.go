@@ -79,6 +79,7 @@ const (
 	PoolFaulty         // the pool cannot be used now
 	Unsupported        // the host lacks a tool, a module or an ability
 	Invalid            // what is asked for makes no sense on this host
+	Locked             // the key of an encrypted volume is needed, and there is none
 )
 
 // Failure is the step that fails now.

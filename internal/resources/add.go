@@ -79,10 +79,10 @@ func (s *Resources) furnish(tx *store.Tx, d schema.Definition, row *schema.Resou
 		}
 		v := schema.Volume{Number: vd.Number, UUID: b.volume(row.Node, vd.Number), Pool: pool}
 		if row.Kind == schema.Diskful {
-			v.Size = s.promise(id, vd.Size)
+			v.Size = s.promise(id, model.Gross(d.Layers, vd.Size))
 		}
 		row.Volumes = append(row.Volumes, v)
-		if err := s.takeMinor(tx, d, vd); err != nil {
+		if err := s.equip(tx, d, vd, b); err != nil {
 			return err
 		}
 	}

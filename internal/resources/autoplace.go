@@ -137,25 +137,26 @@ func (s *Resources) aim(r store.Reader, definition string, q PlaceRequest, layer
 	was := *p
 	p.definition, p.name = d.Name.Key(), d.Name
 	p.filter = q.Filter.Over(g.Filter)
-	p.sizes = sizesOf(r, p.definition)
+	if p.layers, err = s.stack(d, layers, p.filter); err != nil {
+		return d, err
+	}
+	p.sizes = sizesOf(r, p.definition, p.layers)
 	p.levels = levelsOf(d, g)
 	p.from = [2]store.Revision{schema.Definitions.Revision(r, p.definition), schema.Groups.Revision(r, d.Group)}
 	if p.from != was.from || !slices.Equal(p.sizes, was.sizes) {
 		p.basis = basis{} // what was planned is of the past
 	}
-	if _, err := wanted(p.filter); err != nil {
-		return d, err
-	}
-	p.layers, err = s.stack(d, layers, p.filter)
+	_, err = wanted(p.filter)
 	return d, err
 }
 
-// sizesOf lists the sizes of the volumes of a definition that are not going.
-func sizesOf(r store.Reader, d model.DefinitionKey) []int64 {
+// sizesOf lists what the volumes of a definition that are not going take in a pool, under a
+// stack.
+func sizesOf(r store.Reader, d model.DefinitionKey, layers []model.Layer) []int64 {
 	var sizes []int64
 	for vd := range schema.VolumesOf(r, d) {
 		if !vd.Deleting {
-			sizes = append(sizes, vd.Size)
+			sizes = append(sizes, model.Gross(layers, vd.Size))
 		}
 	}
 	return sizes

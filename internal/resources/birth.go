@@ -10,22 +10,24 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-storage/holdfast/internal/model"
+	"github.com/holdfast-storage/holdfast/internal/passphrase"
 )
 
-// birth is what a call gives to the rows that it makes: the time, and the seed of their ids.
-// Both are taken before the transaction, which reads no clock and no chance.
+// birth is what a call gives to the rows that it makes: the time, the seed of their ids, and
+// their keys. All are taken before the transaction, which reads no clock and no chance.
 type birth struct {
 	at   time.Time
 	seed uuid.UUID
+	keys passphrase.Minting
 }
 
-// birth returns the time and a new seed.
+// birth returns the time, a new seed and what makes new keys.
 func (s *Resources) birth() birth {
 	seed, err := uuid.Parse(s.NewID())
 	if err != nil {
 		panic("the source of ids does not make UUIDs: " + err.Error())
 	}
-	return birth{at: s.Now(), seed: seed}
+	return birth{at: s.Now(), seed: seed, keys: s.Keys.Mint()}
 }
 
 // replica returns the id of a new replica.

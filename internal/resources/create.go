@@ -257,7 +257,7 @@ func (s *Resources) choosePool(tx *store.Tx, d schema.Definition, node schema.No
 	if !ok || p.Provider == model.Diskless {
 		return p, noSuchPool(tx, node, name)
 	}
-	return p, s.fits(tx, p, sizesOf(tx, d.Name.Key()))
+	return p, s.fits(tx, p, sizesOf(tx, d.Name.Key(), d.Layers))
 }
 
 func poolName(tx *store.Tx, d schema.Definition, node schema.Node, n NewResource) (model.PoolName, error) {

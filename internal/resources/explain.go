@@ -56,7 +56,7 @@ func (s *Resources) Explain(group string, sizes []int64, filter model.Filter) (E
 	if err != nil {
 		return Explanation{}, err
 	}
-	next.Sizes = sizes
+	next.Sizes = gross(next.Layers, sizes)
 	out := Explanation{Group: g.Name, Layers: next.Layers, Replicas: next.replicas}
 	plan, err := placer.Place(next.Request, next.nodes, next.pools)
 	if err != nil {

@@ -49,16 +49,26 @@ func (r numberRange) exhausted(object errs.Object, attr errs.Attr, what string, 
 		Fix("widen the range with the controller property %s, or delete what is not needed", r.property)
 }
 
-// takeMinor gives a volume its minor number when a layer needs one and it has none yet.
-func (s *Resources) takeMinor(tx *store.Tx, d schema.Definition, vd schema.VolumeDefinition) error {
-	if !model.Replicates(d.Layers) || vd.Minor != nil {
+// equip gives a volume what a layer needs and it does not have yet: a minor number, a key.
+func (s *Resources) equip(tx *store.Tx, d schema.Definition, vd schema.VolumeDefinition, b birth) error {
+	lacksMinor, lacksKey := model.Replicates(d.Layers) && vd.Minor == nil, model.Encrypts(d.Layers) && vd.Key == nil
+	if !lacksMinor && !lacksKey {
 		return nil
 	}
-	minor, err := s.freeMinor(tx)
-	if err != nil {
-		return err
+	if lacksMinor {
+		minor, err := s.freeMinor(tx)
+		if err != nil {
+			return err
+		}
+		vd.Minor = &minor
 	}
-	vd.Minor = &minor
+	if lacksKey {
+		key, err := b.keys.Key(vd.UUID)
+		if err != nil {
+			return err
+		}
+		vd.Key = key
+	}
 	return schema.VolumeDefinitions.Update(tx, vd)
 }
 

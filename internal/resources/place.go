@@ -29,7 +29,7 @@ type placing struct {
 	name       model.DefinitionName // for people
 	filter     model.Filter
 	layers     []model.Layer
-	sizes      []int64       // bytes of the volumes
+	sizes      []int64       // bytes that the volumes take in a pool
 	levels     []props.Level // of the definition and its group
 	avoid      map[model.NodeKey]string
 	birth      birth

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/catalog"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/observed"
+	"github.com/holdfast-storage/holdfast/internal/passphrase"
 	"github.com/holdfast-storage/holdfast/internal/store"
 )
 
@@ -26,7 +27,8 @@ type Resources struct {
 	Observed *observed.State
 	Hosts    Hosts
 	Catalog  *catalog.Catalog
-	NewID    func() string // makes a UUID
+	Keys     *passphrase.Keyring // makes the keys of encrypted volumes; nil: none can be encrypted
+	NewID    func() string       // makes a UUID
 	Now      func() time.Time
 	Patience time.Duration // how long a call waits for hosts; 0: two minutes
 }

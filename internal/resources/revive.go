@@ -97,11 +97,12 @@ func (c *creating) refurnish(tx *store.Tx, d schema.Definition, row *schema.Reso
 			i = len(row.Volumes)
 			row.Volumes = append(row.Volumes, schema.Volume{Number: vd.Number, UUID: c.birth.volume(row.Node, vd.Number), Pool: id.Pool})
 		}
-		if promise := c.promise(id, vd.Size); row.Kind == schema.Diskful && row.Volumes[i].Size < vd.Size {
+		gross := model.Gross(d.Layers, vd.Size)
+		if promise := c.promise(id, gross); row.Kind == schema.Diskful && row.Volumes[i].Size < gross {
 			more = append(more, promise-row.Volumes[i].Size)
 			row.Volumes[i].Size = promise
 		}
-		if err := c.takeMinor(tx, d, vd); err != nil {
+		if err := c.equip(tx, d, vd, c.birth); err != nil {
 			return err
 		}
 	}

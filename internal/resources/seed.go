@@ -63,7 +63,7 @@ func (x Seeding) add(tx *store.Tx, d schema.Definition, seed Seed) (model.Resour
 	if !ok || pool.Provider == model.Diskless {
 		return id, Placement{}, errs.New(errs.NotFound, errs.StoragePool, "storage pool %s does not exist on node %s", seed.Pool, schema.NameOfNode(tx, seed.Node))
 	}
-	if err := s.fitsNow(tx, pool, sizesOf(tx, id.Definition)); err != nil {
+	if err := s.fitsNow(tx, pool, sizesOf(tx, id.Definition, d.Layers)); err != nil {
 		return id, Placement{}, err
 	}
 	r := replica{node: seed.Node, pool: pool.Name.Key(), kind: schema.Diskful, birth: x.birth, source: &source}

@@ -130,9 +130,12 @@ func (o outcome) failed(verb string, name model.DefinitionName) *errs.Error {
 		kind = errs.NoSpace
 	case observed.Unsupported:
 		kind = errs.Unsupported
-	case observed.PoolFaulty, observed.Invalid, observed.Other:
+	case observed.PoolFaulty, observed.Invalid, observed.Locked, observed.Other:
 	}
 	e := errs.New(kind, errs.Resource, "resource %s could not be %s on node %s", name, verb, o.node)
+	if f.Reason == observed.Locked {
+		e = e.About(errs.MasterKey)
+	}
 	if f.Step == "" {
 		return e.Because("%s", f.Message)
 	}

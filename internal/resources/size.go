@@ -70,12 +70,17 @@ func (s *Resources) querySize(view *store.View, g schema.Group, filter model.Fil
 	if err != nil {
 		return SizeInfo{}, err
 	}
-	info := SizeInfo{MaxVolume: size}
+	info := SizeInfo{MaxVolume: net(next.Layers, size)}
 	info.Available, info.Capacity = next.usable(plan.Ranked, next.replicas)
 	for _, pick := range plan.Picks {
 		info.Next = append(info.Next, next.next(pick))
 	}
 	return info, nil
+}
+
+// net is the size of the volume of a stack that takes size bytes in a pool.
+func net(layers []model.Layer, size int64) int64 {
+	return max(0, size-model.Gross(layers, 0))
 }
 
 // nextSpawn is what the next spawn from a group would ask the placer.
@@ -155,7 +160,7 @@ func (s *Resources) maxVolumeSizes(view *store.View, g schema.Group, filter mode
 		if err != nil {
 			continue // there is no room in pools of that name
 		}
-		out := PoolSize{Pool: names[key], MaxVolume: size, AllThin: true}
+		out := PoolSize{Pool: names[key], MaxVolume: net(next.Layers, size), AllThin: true}
 		for _, pick := range plan.Picks {
 			out.Nodes = append(out.Nodes, next.next(pick).Node)
 			out.AllThin = out.AllThin && next.pool(pick).Provider.Thin()

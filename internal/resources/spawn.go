@@ -119,10 +119,19 @@ func (sp *spawning) aim(r store.Reader) (schema.Group, error) {
 		return g, err
 	}
 	sp.place = &placing{
-		definition: sp.fresh.Name.Key(), name: sp.fresh.Name, filter: filter, layers: layers, sizes: sp.Sizes, birth: sp.birth,
+		definition: sp.fresh.Name.Key(), name: sp.fresh.Name, filter: filter, layers: layers, sizes: gross(layers, sp.Sizes), birth: sp.birth,
 		levels: levelsOf(sp.fresh, g),
 	}
 	return g, nil
+}
+
+// gross is what volumes of given sizes take in a pool, under a stack.
+func gross(layers []model.Layer, sizes []int64) []int64 {
+	list := make([]int64, len(sizes))
+	for i, size := range sizes {
+		list[i] = model.Gross(layers, size)
+	}
+	return list
 }
 
 // commit writes the definition, its volumes and its replicas. The group is looked at again:

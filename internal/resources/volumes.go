@@ -73,12 +73,13 @@ func (s *Resources) extend(tx *store.Tx, d schema.Definition, vd *schema.VolumeD
 		}
 		v := schema.Volume{Number: vd.Number, UUID: b.volume(r.Node, vd.Number), Pool: pool.Name.Key()}
 		if r.Kind == schema.Diskful {
-			if err := s.fitsNow(tx, pool, []int64{vd.Size}); err != nil {
+			gross := model.Gross(d.Layers, vd.Size)
+			if err := s.fitsNow(tx, pool, []int64{gross}); err != nil {
 				return nil, err
 			}
-			v.Size = s.promise(model.PoolID{Node: r.Node, Pool: v.Pool}, vd.Size)
+			v.Size = s.promise(model.PoolID{Node: r.Node, Pool: v.Pool}, gross)
 		}
-		if err := s.takeMinor(tx, d, *vd); err != nil {
+		if err := s.equip(tx, d, *vd, b); err != nil {
 			return nil, err
 		}
 		*vd, _ = schema.VolumeDefinitions.Get(tx, model.VolumeDefinitionID{Definition: vd.Definition, Number: vd.Number})
@@ -175,6 +176,11 @@ func (s *Resources) grow(tx *store.Tx, d schema.Definition, vd *schema.VolumeDef
 		return nil, errs.New(errs.Closing, errs.VolumeDefinition, "volume %d of %s cannot be grown", vd.Number, d.Name).
 			Because("it is being deleted")
 	}
+	if model.Encrypts(d.Layers) && vd.Key != nil {
+		if err := s.Keys.Check(); err != nil {
+			return nil, err
+		}
+	}
 	vd.Size = size
 	var ids []model.ResourceID
 	reachable, away := 0, []string(nil)
@@ -192,7 +198,7 @@ func (s *Resources) grow(tx *store.Tx, d schema.Definition, vd *schema.VolumeDef
 		} else {
 			reachable++
 		}
-		if err := s.growReplica(tx, r, i, size); err != nil {
+		if err := s.growReplica(tx, r, i, model.Gross(d.Layers, size)); err != nil {
 			return nil, err
 		}
 	}
@@ -203,7 +209,7 @@ func (s *Resources) grow(tx *store.Tx, d schema.Definition, vd *schema.VolumeDef
 	return ids, nil
 }
 
-// growReplica promises what a volume of a replica is to have more.
+// growReplica promises what a volume of a replica is to take more.
 func (s *Resources) growReplica(tx *store.Tx, r schema.Resource, i int, size int64) error {
 	id := model.PoolID{Node: r.Node, Pool: r.Volumes[i].Pool}
 	pool, ok := schema.Pools.Get(tx, id)

@@ -98,7 +98,7 @@ func (c *cloning) commit(tx *store.Tx) error {
 	sn, _ := schema.Snapshots.Get(tx, hidden)
 	for i, v := range sn.Volumes {
 		if _, err := catalog.AddVolume(tx, &c.made, catalog.NewVolume{
-			Number: new(int32(v.Number)), Size: v.Size, Props: v.Props, Flags: v.Flags, UUID: c.uuid("definition %d", i),
+			Number: new(int32(v.Number)), Size: v.Size, Props: v.Props, Flags: v.Flags, Key: v.Key, UUID: c.uuid("definition %d", i),
 		}); err != nil {
 			return err
 		}

@@ -210,7 +210,7 @@ func (r *request) row(tx *store.Tx, i int, d schema.Definition) (schema.Snapshot
 	}
 	for vd := range schema.VolumesOf(tx, row.Definition) {
 		if !vd.Deleting {
-			row.Volumes = append(row.Volumes, schema.SnapshotVolumeDefinition{Number: vd.Number, Size: vd.Size, Props: vd.Props, Flags: vd.Flags})
+			row.Volumes = append(row.Volumes, schema.SnapshotVolumeDefinition{Number: vd.Number, Size: vd.Size, Props: vd.Props, Flags: vd.Flags, Key: vd.Key})
 		}
 	}
 	switch {

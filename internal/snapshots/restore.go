@@ -4,6 +4,7 @@
 package snapshots
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -44,7 +45,7 @@ func addVolumes(tx *store.Tx, d *schema.Definition, sn schema.Snapshot, seeding 
 	var made []schema.VolumeDefinition
 	for i, v := range sn.Volumes {
 		vd, err := catalog.AddVolume(tx, d, catalog.NewVolume{
-			Number: new(int32(v.Number)), Size: v.Size, Props: v.Props, Flags: v.Flags, UUID: seeding.Volume(i),
+			Number: new(int32(v.Number)), Size: v.Size, Props: v.Props, Flags: v.Flags, Key: v.Key, UUID: seeding.Volume(i),
 		})
 		if err != nil {
 			return nil, err
@@ -134,6 +135,9 @@ func (s *Snapshots) Restore(ctx context.Context, definition, name string, r Rest
 		}
 		out.Notices = notices
 		if err := inherit(tx, sn, &out.Definition); err != nil {
+			return err
+		}
+		if err := inheritKeys(tx, sn, out.Definition); err != nil {
 			return err
 		}
 		ids, out.Placed, err = seeding.Add(tx, out.Definition, seeds)
@@ -259,6 +263,23 @@ func inherit(tx *store.Tx, sn schema.Snapshot, d *schema.Definition) error {
 		d.Layers = sn.Layers
 	}
 	return schema.Definitions.Update(tx, *d)
+}
+
+// inheritKeys gives the volumes of a definition the keys of those of a snapshot: what is made of
+// one that is encrypted has its header. The definition has no replicas, so nothing is encrypted
+// under other keys.
+func inheritKeys(tx *store.Tx, sn schema.Snapshot, d schema.Definition) error {
+	for _, v := range sn.Volumes {
+		vd, ok := schema.VolumeDefinitions.Get(tx, model.VolumeDefinitionID{Definition: d.Name.Key(), Number: v.Number})
+		if !ok || v.Key == nil || bytes.Equal(vd.Key, v.Key) {
+			continue
+		}
+		vd.Key = v.Key
+		if err := schema.VolumeDefinitions.Update(tx, vd); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func differentLayers(sn schema.Snapshot, name model.DefinitionName, layers []model.Layer) error {

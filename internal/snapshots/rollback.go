@@ -4,6 +4,7 @@
 package snapshots
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -36,6 +37,9 @@ func (s *Snapshots) RollBack(ctx context.Context, definition, name string) ([]er
 		if err != nil {
 			return err
 		}
+		if err := sameKeys(tx, sn); err != nil {
+			return err
+		}
 		ids, err = s.wish(tx, sn, token)
 		return err
 	})
@@ -51,6 +55,20 @@ func (s *Snapshots) RollBack(ctx context.Context, definition, name string) ([]er
 		return notices, failed.Fix("the node tries again by itself; look at the state of the resource")
 	}
 	return notices, s.Resources.Finish(ctx, ids...)
+}
+
+// sameKeys refuses a snapshot of volumes that were encrypted under other keys, or not at all: they
+// were made anew since.
+func sameKeys(r store.Reader, sn schema.Snapshot) error {
+	for _, v := range sn.Volumes {
+		vd, ok := schema.VolumeDefinitions.Get(r, model.VolumeDefinitionID{Definition: sn.Definition, Number: v.Number})
+		if ok && !bytes.Equal(vd.Key, v.Key) {
+			return errs.New(errs.Invalid, errs.Snapshot, "resource %s is not rolled back to %s", schema.NameOfDefinition(r, sn.Definition), sn.Name).
+				About(errs.LayerStack).Because("volume %d was made anew since the snapshot was taken, and is encrypted with another key", v.Number).
+				Fix("restore the snapshot to a new resource definition")
+		}
+	}
+	return nil
 }
 
 // wish writes the wish to roll back at every replica with data.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"testing"
@@ -45,6 +46,7 @@ type Options struct {
 	TLS      bool                   // agents speak mutual TLS, with certificates made for each connection; plain text without it
 	Renewed  time.Duration          // how often agents make their connections anew; the controller's default when 0
 	Settings []store.Setting
+	Log      *slog.Logger // of the controller; nothing is logged when nil
 
 	WithoutLoops bool // the leader's loops do not run: the test runs them
 	TieBreakers  bool // definitions get tie-breakers by themselves, as they do by default
@@ -75,7 +77,7 @@ func Start(tb testing.TB, o Options) *Cluster {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	k, err := controller.New(ctx, controller.Config{
-		Engine: o.Engine, Patience: o.Patience, StoreSettings: o.Settings, WithoutLoops: o.WithoutLoops, Plaintext: !o.TLS, ConnectionAge: o.Renewed,
+		Engine: o.Engine, Log: o.Log, Patience: o.Patience, StoreSettings: o.Settings, WithoutLoops: o.WithoutLoops, Plaintext: !o.TLS, ConnectionAge: o.Renewed,
 		Build: rest.Build{Version: "1.34.0", Commit: "test", Time: "2026-01-01T00:00:00Z"},
 	})
 	if err != nil {

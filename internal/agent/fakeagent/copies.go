@@ -4,6 +4,7 @@
 package fakeagent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/holdfast-storage/holdfast/api/agentpb"
 	"github.com/holdfast-storage/holdfast/internal/agent"
+	"github.com/holdfast-storage/holdfast/internal/agent/luks"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/stack"
 	"github.com/holdfast-storage/holdfast/internal/model"
@@ -25,6 +27,7 @@ type snapshot struct {
 	size    int64
 	thin    bool
 	content string
+	key     []byte // of its volume
 	created time.Time
 }
 
@@ -78,12 +81,12 @@ func (h *Host) provide(w agent.Want) ([]*agentpb.Work, error) {
 
 // provideVolume makes, grows, fills and rolls one volume back.
 func (h *Host) provideVolume(w agent.Want, v agent.VolumeWant, id pool.ID) ([]*agentpb.Work, error) {
-	p, content := h.pool(v.Pool.Name), ""
+	p, content, key := h.pool(v.Pool.Name), "", v.Luks.GetKey()
 	step := func(what string, err error) error {
 		return &stack.StepError{What: what + " volume " + id.String(), Err: err}
 	}
 	if p.volumes[id] == nil && v.Source != nil {
-		size, from, err := h.source(v)
+		size, from, sealed, err := h.source(v)
 		if err != nil {
 			return nil, step("clone", err)
 		}
@@ -92,12 +95,16 @@ func (h *Host) provideVolume(w agent.Want, v agent.VolumeWant, id pool.ID) ([]*a
 		} else if goesOn != nil {
 			return goesOn, nil
 		}
-		content = from
+		content, key = from, sealed
 	}
+	had := p.volumes[id]
 	if err := p.make(v, id, content); err != nil {
 		return nil, step("make", err)
 	}
 	have := p.volumes[id]
+	if had == nil {
+		have.key, have.closed = key, true
+	}
 	if b := v.RollBack; b != nil && have.rolledBack != b.GetToken() {
 		from := p.snapshots[pool.SnapshotID{Resource: w.Resource, Volume: id.Volume, Snapshot: b.GetSnapshot()}.Fold()]
 		if from == nil {
@@ -108,30 +115,61 @@ func (h *Host) provideVolume(w agent.Want, v agent.VolumeWant, id pool.ID) ([]*a
 		} else if goesOn != nil {
 			return goesOn, nil
 		}
-		have.content, have.rolledBack = from.content, b.GetToken()
+		have.content, have.rolledBack, have.key, have.closed = from.content, b.GetToken(), from.key, true
 	}
-	have.closed = w.Inactive
+	if w.Inactive {
+		have.closed = true
+	} else if have.closed {
+		if err := opens(v, id, have); err != nil {
+			return nil, step("open", err)
+		}
+		have.closed = false
+	}
 	return nil, nil
 }
 
+// opens tells whether a volume can be opened with what is assigned for it.
+func opens(v agent.VolumeWant, id pool.ID, have *volume) error {
+	switch given := v.Luks.GetKey(); {
+	case v.Luks == nil:
+		return nil
+	case len(given) == 0:
+		return &luks.LockedError{ID: id, Why: v.Luks.GetLacks()}
+	case !bytes.Equal(given, have.key):
+		return &luks.WrongKeyError{ID: id, Device: "/fake/" + id.Name()}
+	}
+	return nil
+}
+
+// Reboot shuts all encrypted volumes of the host, as a boot does. Call it while no agent runs on it.
+func (h *Host) Reboot() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.pools {
+		for _, v := range p.volumes {
+			v.closed = v.closed || v.key != nil
+		}
+	}
+}
+
 // source returns what a new volume is made from.
-func (h *Host) source(v agent.VolumeWant) (size int64, content string, err error) {
+func (h *Host) source(v agent.VolumeWant) (size int64, content string, key []byte, err error) {
 	s, p := v.Source, h.pool(v.Source.Pool.Name)
 	id := pool.SnapshotID{Resource: s.Resource, Volume: int(s.Volume), Snapshot: s.Snapshot}.Fold()
 	if s.Snapshot == "" {
 		if of := p.volumes[id.Of()]; of != nil {
-			size, content = of.size, of.content
+			size, content, key = of.size, of.content, of.key
 		}
 	} else if of := p.snapshots[id]; of != nil {
-		size, content = of.size, of.content
+		size, content, key = of.size, of.content, of.key
 	}
 	switch {
 	case size == 0:
-		return 0, "", &pool.NotFoundError{Pool: s.Pool.Name, ID: id.Of(), Snapshot: s.Snapshot}
+		return 0, "", nil, &pool.NotFoundError{Pool: s.Pool.Name, ID: id.Of(), Snapshot: s.Snapshot}
 	case v.Size < size && size-v.Size >= granularity:
-		return 0, "", &pool.SizeError{Asked: v.Size, Least: size}
+		return 0, "", nil, &pool.SizeError{Asked: v.Size, Least: size}
 	}
-	return size, content, nil
+	return size, content, key, nil
 }
 
 // copy is the place at which copies wait and fail as tests order it. It returns what goes on when
@@ -180,7 +218,7 @@ func (h *Host) take(w agent.Want, s agent.SnapshotWant, later bool) ([]*agentpb.
 		p := h.pool(part.Pool.Name)
 		id := pool.SnapshotID{Resource: w.Resource, Volume: int(part.Number), Snapshot: s.Name}.Fold()
 		v := p.volumes[id.Of()]
-		taken := &snapshot{size: v.size, thin: part.Pool.Provider.Thin(), content: v.content, created: time.Now()}
+		taken := &snapshot{size: v.size, thin: part.Pool.Provider.Thin(), content: v.content, key: v.key, created: time.Now()}
 		if err := p.room(part.Pool.Name, taken.allocated()); err != nil {
 			h.dropSnapshot(w, s)
 			return nil, err

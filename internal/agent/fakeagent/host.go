@@ -51,7 +51,8 @@ type simPool struct {
 type volume struct {
 	size       int64
 	thin       bool
-	closed     bool // has no device
+	closed     bool   // has no device
+	key        []byte // that opens it; none of one that is not encrypted
 	filesystem *agentpb.Filesystem
 	content    string
 	rolledBack string // the token of its last roll-back
@@ -387,6 +388,7 @@ func (p *simPool) make(v agent.VolumeWant, id pool.ID, content string) error {
 			return nil
 		}
 		grown.filesystem, grown.content, grown.rolledBack = have.filesystem, have.content, have.rolledBack
+		grown.closed, grown.key = have.closed, have.key
 		missing -= have.allocated()
 	}
 	if err := p.room(v.Pool.Name, missing); err != nil {

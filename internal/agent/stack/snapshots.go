@@ -48,7 +48,7 @@ func snapshotKey(resource, name string) string {
 // observeSnapshots looks at the snapshots of a wish. Each pool is asked once.
 func (s *storage) observeSnapshots(ctx context.Context, w Want) ([]foundSnapshot, error) {
 	var found []foundSnapshot
-	lists := map[string]map[pool.SnapshotID]pool.Snapshot{}
+	lists := map[partList]map[pool.SnapshotID]pool.Snapshot{}
 	for _, sw := range w.Snapshots {
 		f := foundSnapshot{job: s.jobs.look(snapshotKey(w.Resource, sw.Name))}
 		f.job.work.Snapshot = sw.Name
@@ -64,30 +64,37 @@ func (s *storage) observeSnapshots(ctx context.Context, w Want) ([]foundSnapshot
 	return found, nil
 }
 
-func (s *storage) observePart(ctx context.Context, w Want, sw SnapshotWant, v SnapshotVolume, lists map[string]map[pool.SnapshotID]pool.Snapshot) (foundPart, error) {
+// partList is what the snapshots of a replica are listed of once.
+type partList struct {
+	pool      string
+	encrypted bool
+}
+
+func (s *storage) observePart(ctx context.Context, w Want, sw SnapshotWant, v SnapshotVolume, lists map[partList]map[pool.SnapshotID]pool.Snapshot) (foundPart, error) {
 	p := foundPart{id: pool.SnapshotID{Resource: w.Resource, Volume: v.Number, Snapshot: sw.Name}}
 	if err := p.id.Validate(); err != nil {
 		return p, err
 	}
 	var err error
-	if p.driver, err = s.pools.Driver(v.Pool, v.Provider); err != nil {
+	if p.driver, err = s.driver(v.Pool, v.Provider, v.Encrypted); err != nil {
 		return p, err
 	}
 	snapshotter, ok := p.driver.(pool.Snapshotter)
 	if !ok {
 		return p, nil // It has none.
 	}
-	if lists[v.Pool] == nil {
+	of := partList{v.Pool, v.Encrypted}
+	if lists[of] == nil {
 		list, err := snapshotter.Snapshots(ctx, w.Resource)
 		if err != nil {
 			return p, err
 		}
-		lists[v.Pool] = make(map[pool.SnapshotID]pool.Snapshot, len(list))
+		lists[of] = make(map[pool.SnapshotID]pool.Snapshot, len(list))
 		for _, found := range list {
-			lists[v.Pool][found.ID] = found
+			lists[of][found.ID] = found
 		}
 	}
-	p.snapshot, p.exists = lists[v.Pool][p.id.Fold()]
+	p.snapshot, p.exists = lists[of][p.id.Fold()]
 	return p, nil
 }
 

@@ -19,6 +19,12 @@ type Pools interface {
 	Driver(name, provider string) (pool.Driver, error)
 }
 
+// Encrypter is what Pools are that have encrypted volumes. It is an optional ability.
+type Encrypter interface {
+	// Encrypted returns the driver of the encrypted volumes in a pool, and refuses as Driver does.
+	Encrypted(name, provider string) (pool.Driver, error)
+}
+
 // Stack applies wishes for replicas to this host.
 type Stack struct {
 	storage *storage

@@ -48,6 +48,18 @@ type found struct {
 	job     progress      // The work on it in the background.
 }
 
+// driver returns the driver of a pool, or of what lies encrypted in it.
+func (s *storage) driver(name, provider string, encrypted bool) (pool.Driver, error) {
+	if !encrypted {
+		return s.pools.Driver(name, provider)
+	}
+	e, ok := s.pools.(Encrypter)
+	if !ok {
+		return nil, &UnsupportedError{Pool: name, What: "have encrypted volumes"}
+	}
+	return e.Encrypted(name, provider)
+}
+
 // finished tells whether there is a volume that can be used.
 func (f found) finished() bool { return f.exists && !f.volume.New && !f.volume.Lost }
 
@@ -76,7 +88,7 @@ func (s *storage) observe(ctx context.Context, w Want, v VolumeWant, lists map[s
 	if err := id.Validate(); err != nil {
 		return found{}, err
 	}
-	driver, err := s.pools.Driver(v.Pool, v.Provider)
+	driver, err := s.driver(v.Pool, v.Provider, v.Encrypted)
 	if err != nil {
 		return found{}, err
 	}
@@ -116,7 +128,7 @@ func (s *storage) observeSource(ctx context.Context, id pool.ID, v VolumeWant, s
 		return nil
 	}
 	var err error
-	if state.source, err = s.pools.Driver(v.Source.Pool, v.Source.Provider); err != nil {
+	if state.source, err = s.driver(v.Source.Pool, v.Source.Provider, v.Encrypted); err != nil {
 		return err
 	}
 	loan, ok, err := pool.Find(ctx, state.source, id)

@@ -19,6 +19,13 @@ import (
 // transfer makes a finished volume from a source in another pool. There it makes a NEW clone of the name that the volume gets, and reads its device: a clone is of one
 // moment, and every driver can open it. Nobody is told of either before the whole content is there, so what is left of an earlier try goes first.
 func (s *storage) transfer(ctx context.Context, from, to pool.Driver, id pool.ID, size int64, source pool.SnapshotID, progress pool.Progress) (err error) {
+	// The same volume cannot be open in both pools when it is encrypted, and there is no need to open it.
+	if sealed, ok := from.(raw); ok {
+		if target, ok := to.(raw); ok {
+			to, _ = target.Raw(size)
+			from, size = sealed.Raw(size)
+		}
+	}
 	if err := dropLoan(ctx, from, id); err != nil {
 		return err
 	}
@@ -43,6 +50,11 @@ func (s *storage) transfer(ctx context.Context, from, to pool.Driver, id pool.ID
 		return err
 	}
 	return to.Finish(ctx, id)
+}
+
+// raw is a driver whose volumes have another content below, which can be copied as it is.
+type raw interface {
+	Raw(size int64) (pool.Driver, int64)
 }
 
 // dropLoan removes a NEW volume that another pool had to make for a copy.

@@ -32,6 +32,7 @@ type VolumeWant struct {
 	Source     *Source   // What a new volume begins with. It is then not formatted.
 	RollBack   *RollBack // A finished volume gets this content back, once.
 	Stretch    bool      // A filesystem that is mounted from it on this host grows with it.
+	Encrypted  bool      // It lies encrypted in its pool, and what it is made from does.
 }
 
 // Source is what a new volume is made from: a snapshot or, when Snapshot is empty, a volume as it is at that moment.
@@ -69,9 +70,10 @@ type SnapshotWant struct {
 
 // SnapshotVolume is where the part of a snapshot lies that is of one volume: where that volume lies or lay.
 type SnapshotVolume struct {
-	Number   int
-	Pool     string
-	Provider string // Empty: any.
+	Number    int
+	Pool      string
+	Provider  string // Empty: any.
+	Encrypted bool   // Its volume lies encrypted in the pool, or did.
 }
 
 // Filesystem is what a volume is formatted with, once, before anyone is told of it.

@@ -177,8 +177,12 @@ func (x *replica) reports() wire.RcList {
 	}
 	rc := entry(failureCode(f.Reason), "resource %s on node %s: %s fails", name, x.node.name, stepOf(f)).
 		WithCause(f.Message).WithDetails(attempts(f))
-	if f.Reason == observed.InUse {
+	switch f.Reason {
+	case observed.InUse:
 		rc = rc.WithCorrection("end the use of the device; the node tries again by itself")
+	case observed.Locked:
+		rc = rc.WithCorrection("enter the passphrase of the cluster: encryption enter-passphrase; the node goes on by itself")
+	default:
 	}
 	return wire.RcList{rc}
 }
@@ -210,6 +214,8 @@ func failureCode(r observed.Reason) wire.RetCode {
 		return wire.FailStltDoesNotSupportProvider
 	case observed.Invalid:
 		return wire.FailInvldRequest
+	case observed.Locked:
+		return wire.FailNotFoundCryptKey
 	default:
 		return wire.FailUnknownError
 	}
