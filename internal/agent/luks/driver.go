@@ -131,6 +131,9 @@ func seen(v pool.Volume) (pool.Volume, error) {
 	if below.Path == "" {
 		return v, nil
 	}
+	if v.Backing == "" {
+		v.Backing = below.Path
+	}
 	device, ok, err := mapped(v.ID, below)
 	if ok {
 		v.Device = device
