@@ -25,6 +25,9 @@ func (t *task) causes(candidates []*candidate, need int) []string {
 	for _, c := range candidates {
 		nodes[c.node] = true
 	}
+	if len(nodes) == 0 && len(t.rejected) > 0 {
+		return append(causes, "no node can take a replica: "+Summarize(t.rejected))
+	}
 	if len(nodes) < need {
 		return append(causes, fmt.Sprintf("%s can take a replica", count(len(nodes), "node")))
 	}

@@ -150,6 +150,18 @@ func TestSummaryCountsAndNamesTheLargest(t *testing.T) {
 	}
 }
 
+func TestNotEnoughSaysWhatEveryNodeLacks(t *testing.T) {
+	nodes := []placer.Node{node("n1"), node("n2"), node("n3")}
+	nodes[0].Layers, nodes[1].Layers, nodes[2].Online = []model.Layer{model.Storage}, []model.Layer{model.Storage}, false
+	pools := []placer.Pool{pool("n1", "ssd", model.LVM, 10*gib), pool("n2", "ssd", model.LVM, 10*gib), pool("n3", "ssd", model.LVM, 10*gib)}
+	_, err := placer.Place(request(2, gib), nodes, pools)
+	const want = "not enough nodes: 2 replicas wanted in addition to 0, and only 0 can be placed: " +
+		"no node can take a replica: 2 nodes: node cannot run the layer DRBD; 1 node: node is offline (add nodes, pools or space, or ask for less)"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
 func TestNotEnoughSaysWhatIsBehindIt(t *testing.T) {
 	nodes := []placer.Node{node("n1", "zone=a"), node("n2", "zone=a"), node("n3", "zone=b")}
 	pools := []placer.Pool{pool("n1", "ssd", model.LVM, 10*gib), pool("n2", "ssd", model.LVM, 10*gib), pool("n3", "ssd", model.LVM, 10*gib)}

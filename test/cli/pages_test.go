@@ -205,7 +205,7 @@ func TestCommandsThatPagesNameExist(t *testing.T) {
 		}
 		pages = append(pages, files...)
 	}
-	named := regexp.MustCompile("(?m)(?:`|'|^ +)holdfast ([a-z][^`'\n]*)")
+	named := regexp.MustCompile("(?m)(?:`|'|^ +|^host[12]# )holdfast ([a-z][^`'\n]*)")
 	ends := regexp.MustCompile(`  .*| [|>&].*| -- .*`)
 	found := 0
 	for _, page := range pages {
