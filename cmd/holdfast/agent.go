@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/inuse"
 	"github.com/holdfast-storage/holdfast/internal/command"
 	"github.com/holdfast-storage/holdfast/internal/config"
+	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/telemetry"
 )
 
@@ -94,6 +96,11 @@ func runAgent(ctx context.Context, c config.Agent, dial dialer, log telemetry.Lo
 	machine.Encryption.Users, machine.Encryption.Freezer = users, freezer
 	works.machine = machine
 	layers := findLayers(ctx, runner)
+	if slices.Contains(layers.supported, model.DRBD) {
+		if err := replicate(ctx, machine, users, runner, c.State, log.Logger); err != nil {
+			return err
+		}
+	}
 	jobs, err := openJobs(c.State, works, runner, log.Logger) //nolint:contextcheck // Jobs end by Close.
 	if err != nil {
 		return err
@@ -102,14 +109,14 @@ func runAgent(ctx context.Context, c config.Agent, dial dialer, log telemetry.Lo
 	works.releaseEnded(ctx, jobs)
 	devices := backends.devices(c.State, runner)
 	undo(ctx, devices, log.Logger)
-	log.Info("the agent starts", "node", node, "controllers", c.Controllers, "state", c.State)
+	log.Info("the agent starts", "node", node, "controllers", c.Controllers, "state", c.State, "layers", layers.supported, "layers_left_out", layers.unsupported)
 	return agent.Run(ctx, agent.Config{
 		Node: node, Addresses: c.Controllers, Dial: dial, StateDir: c.State, Version: version, Log: log.Logger,
 		Host:                 machine,
 		Holds:                mounted.holds(),
 		Jobs:                 jobs,
 		Devices:              devices,
-		Numbers:              &numbers.Watcher{},
+		Numbers:              &numbers.Watcher{Ours: machine.Numbers},
 		Providers:            backends.supported,
 		Layers:               layers.supported,
 		UnsupportedProviders: backends.unsupported,

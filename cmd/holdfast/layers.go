@@ -22,16 +22,19 @@ type layers struct {
 
 // findLayers looks which tools and kernel modules this host has.
 func findLayers(ctx context.Context, runner command.Runner) layers {
-	l := layers{
-		supported:   []model.Layer{model.Storage},
-		unsupported: map[model.Layer]string{model.DRBD: "this version of the agent does not drive it"},
-	}
-	if why := lacksEncryption(ctx, runner); why != "" {
-		l.unsupported[model.LUKS] = why
-	} else {
-		l.supported = append(l.supported, model.LUKS)
-	}
+	l := layers{supported: []model.Layer{model.Storage}, unsupported: map[model.Layer]string{}}
+	l.add(model.LUKS, lacksEncryption(ctx, runner))
+	l.add(model.DRBD, lacksDRBD(ctx, runner, "/sys"))
 	return l
+}
+
+// add notes that the host can put a layer over its pools, unless it lacks something for that.
+func (l *layers) add(layer model.Layer, lacks string) {
+	if lacks != "" {
+		l.unsupported[layer] = lacks
+		return
+	}
+	l.supported = append(l.supported, layer)
 }
 
 // lacksEncryption says why this host cannot encrypt; empty when it can.

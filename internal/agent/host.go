@@ -67,6 +67,8 @@ type Want struct {
 	Layers    []model.Layer  // top first, with STORAGE at the end
 	Volumes   []VolumeWant   // each number once; what is not named is not touched
 	Snapshots []SnapshotWant // each name once, likewise
+
+	DRBD *agentpb.Drbd // with the layer DRBD, unless it is to be destroyed
 }
 
 // VolumeWant is what the host shall have of one volume.
@@ -81,6 +83,7 @@ type VolumeWant struct {
 	RollBack   *agentpb.RollBack   // to be done once for each token; nil for none
 	Stretch    bool                // a filesystem that is mounted from it grows with it
 	Luks       *agentpb.Luks       // of one that lies encrypted in its pool; nil for others
+	DRBD       *agentpb.DrbdVolume // with the layer DRBD
 }
 
 // Source is a snapshot or, when Snapshot is empty, a volume.
@@ -112,6 +115,8 @@ type Result struct {
 	Snapshots []*agentpb.SnapshotStatus // of the wanted ones, those that there is anything to tell of
 	Pending   bool                      // something is left to do, or goes on in the background
 	Work      []*agentpb.Work           // what goes on
+	DRBD      *agentpb.DrbdStatus       // of a resource with that layer that is up
+	Waits     bool                      // it is pending for others alone: whoever they are tells when to look again
 }
 
 // Space is what was seen of a pool at one time: what Free has, no volume in it takes as well.

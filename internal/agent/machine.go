@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/luks"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
@@ -22,13 +21,18 @@ type Machine struct {
 	// NewMachine when it is nil. It is not to be changed once the machine is in use.
 	Encryption luks.Config
 
-	open  func(Pool) (pool.Driver, error)
-	stack *stack.Stack
-	keys  keys
+	open   func(Pool) (pool.Driver, error)
+	stack  *stack.Stack
+	keys   keys
+	runner command.Runner
 
-	mu      sync.Mutex
-	drivers map[model.PoolKey]opened
-	changed func(resource string) // tells the agent that runs; nil when none does
+	replication *Replication // nil without the layer DRBD
+
+	mu        sync.Mutex
+	drivers   map[model.PoolKey]opened
+	numbers   map[model.DefinitionKey]numbersOf // of replicas under DRBD that were applied and have not gone
+	stretched map[pool.ID]int64                 // to which sizes mounted filesystems on DRBD's devices were grown
+	changed   func(resource string)             // tells the agent that runs; nil when none does
 }
 
 // opened is the driver of a pool, and what it was opened for.
@@ -53,7 +57,10 @@ type granular interface {
 // it only builds it and touches nothing that can hang. It is called again when the
 // assignment of the pool changes. Close ends what goes on in the background.
 func NewMachine(open func(Pool) (pool.Driver, error), runner command.Runner, options ...stack.Option) *Machine {
-	m := &Machine{Encryption: luks.Config{Runner: runner}, open: open, drivers: map[model.PoolKey]opened{}}
+	m := &Machine{
+		Encryption: luks.Config{Runner: runner}, open: open, runner: runner, drivers: map[model.PoolKey]opened{},
+		numbers: map[model.DefinitionKey]numbersOf{}, stretched: map[pool.ID]int64{},
+	}
 	m.Encryption.Key = m.keys.of
 	m.stack = stack.New(m, runner, append(options, stack.Changed(m.tell))...)
 	return m
@@ -63,9 +70,12 @@ func NewMachine(open func(Pool) (pool.Driver, error), runner command.Runner, opt
 // machine any more, and nothing is called after it.
 func (m *Machine) Close() { m.stack.Close() }
 
-// Watch implements Watcher: it tells of copies that have ended.
+// Watch implements Watcher: it tells of copies that have ended, and of what DRBD tells.
 func (m *Machine) Watch(ctx context.Context, resource, _ func(name string)) {
 	m.watch(resource)
+	if r := m.replication; r != nil && r.Events != nil {
+		r.Events.Watch(ctx, resource)
+	}
 	<-ctx.Done()
 	m.watch(nil)
 }
@@ -109,6 +119,9 @@ func (m *Machine) opened(name, provider string) (opened, error) {
 
 // Apply implements Host.
 func (m *Machine) Apply(ctx context.Context, w Want) (Result, error) {
+	if w.replicates() {
+		return m.applyReplica(ctx, w)
+	}
 	wish, err := m.wish(w)
 	if err != nil {
 		return Result{}, err
@@ -122,6 +135,9 @@ func (m *Machine) Apply(ctx context.Context, w Want) (Result, error) {
 
 // Inspect implements Host.
 func (m *Machine) Inspect(ctx context.Context, w Want) (Result, error) {
+	if w.replicates() {
+		return m.inspectReplica(ctx, w)
+	}
 	wish, err := m.wish(w)
 	if err != nil {
 		return Result{}, err
@@ -184,22 +200,6 @@ func (m *Machine) RemoveSnapshot(ctx context.Context, p Pool, id pool.SnapshotID
 		return s.RemoveSnapshot(ctx, id)
 	}
 	return nil // it has none
-}
-
-// Suspend implements Suspender.
-func (m *Machine) Suspend(ctx context.Context, wants []Want, limit time.Duration) (Suspension, error) {
-	wishes := make([]stack.Want, len(wants))
-	for i, w := range wants {
-		var err error
-		if wishes[i], err = m.wish(w); err != nil {
-			return nil, err
-		}
-	}
-	held, err := m.stack.Suspend(ctx, wishes, limit)
-	if err != nil {
-		return nil, err // and no Suspension of a nil pointer
-	}
-	return held, nil
 }
 
 // driver returns the driver of p, made anew when the pool is another than before.

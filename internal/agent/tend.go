@@ -41,6 +41,10 @@ func (a *agent) tend(ctx context.Context, k model.DefinitionKey) next {
 	return a.tended(ctx, k, r, o)
 }
 
+// waits is how many times longer than for its own progress a resource that waits for other hosts is
+// left alone: what they do is told by the host itself.
+const waits = 10
+
 // outcome is what came of work on a resource.
 type outcome struct {
 	Result
@@ -114,7 +118,10 @@ func (a *agent) tended(ctx context.Context, k model.DefinitionKey, r *agentpb.Re
 	switch {
 	case !o.failed():
 		delete(a.attempts, k)
-		if o.Pending {
+		switch {
+		case o.Pending && o.Waits:
+			n.delay = min(n.delay, waits*a.limits.Progress)
+		case o.Pending:
 			n.delay = a.limits.Progress
 		}
 	case now != r: // a newer assignment is tried at once
@@ -205,6 +212,10 @@ func statusOf(r *agentpb.Resource, o outcome) *agentpb.ResourceStatus {
 		s.Work = append(s.Work, w)
 	}
 	s.Snapshots = o.Snapshots
+	if o.DRBD != nil {
+		o.DRBD.Problems = clipAll(o.DRBD.GetProblems())
+		s.Drbd = o.DRBD
+	}
 	return s
 }
 
@@ -258,7 +269,7 @@ func (w *watching) report() {
 	last := a.out.resource(w.key)
 	s := &agentpb.ResourceStatus{
 		Name: clip(w.work.GetName()), Generation: w.work.GetGeneration(), State: agentpb.ResourceStatus_WORKING,
-		Volumes: last.GetVolumes(), Failure: last.GetFailure(), Snapshots: last.GetSnapshots(), Work: last.GetWork(),
+		Volumes: last.GetVolumes(), Failure: last.GetFailure(), Snapshots: last.GetSnapshots(), Work: last.GetWork(), Drbd: last.GetDrbd(),
 	}
 	if w.long {
 		s.Failure = &agentpb.Failure{

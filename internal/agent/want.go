@@ -50,7 +50,7 @@ func (r reader) resource(a *agentpb.Resource, set *assigned) (Want, error) {
 			return Want{}, err
 		}
 	}
-	w := Want{Resource: string(name), Destroy: a.GetDestroy(), Inactive: a.GetInactive(), Layers: layers}
+	w := Want{Resource: string(name), Destroy: a.GetDestroy(), Inactive: a.GetInactive(), Layers: layers, DRBD: a.GetDrbd()}
 	for _, v := range a.GetVolumes() {
 		vw, err := r.volume(name, v, a.GetDestroy(), set)
 		if err != nil {
@@ -95,7 +95,7 @@ func (r reader) stack(name model.DefinitionName, list []string) ([]model.Layer, 
 func (r reader) volume(name model.DefinitionName, v *agentpb.Volume, all bool, set *assigned) (VolumeWant, error) {
 	w := VolumeWant{
 		Number: v.GetNumber(), Destroy: v.GetDestroy(), Size: v.GetSize(), Filesystem: v.GetFilesystem(),
-		RollBack: v.GetRollBack(), Stretch: v.GetGrowFilesystem(), Luks: v.GetLuks(),
+		RollBack: v.GetRollBack(), Stretch: v.GetGrowFilesystem(), Luks: v.GetLuks(), DRBD: v.GetDrbd(),
 	}
 	if n := model.VolumeNumber(w.Number); n < 0 || n > model.MaxVolumeNumber {
 		return w, errs.New(errs.Invalid, errs.Resource, "resource %s is assigned with volume number %d", name, n).

@@ -85,7 +85,7 @@ func (a *assignment) addReplica(r store.Reader, d *schema.Definition, row *schem
 		a.own = max(a.own, schema.VolumeDefinitions.Revision(r, id))
 		shared = max(shared, schema.Pools.Revision(r, pool))
 	}
-	return shared
+	return max(shared, a.addDRBD(r, d, &group, row))
 }
 
 // addContent adds where the content of a volume comes from.

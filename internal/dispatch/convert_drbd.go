@@ -15,6 +15,7 @@ func drbdOf(m *agentpb.DrbdStatus) *observed.DRBDStatus {
 	}
 	st := &observed.DRBDStatus{
 		Role: m.GetRole(), MayPromote: m.MayPromote, PromotionScore: m.PromotionScore, Quorum: m.Quorum, Suspended: m.GetSuspended(),
+		Problems: m.GetProblems(),
 	}
 	for _, c := range m.GetConnections() {
 		st.Connections = append(st.Connections, observed.DRBDConnection{

@@ -137,12 +137,64 @@ func (s *Server) take(commit store.Commit) {
 		case schema.Pools.Name():
 			s.takePool(&c, ch)
 		case schema.Nodes.Name():
-			if k, _, is, ok := schema.Nodes.Changed(ch); ok && is == nil {
-				s.drop(k, commit.Revision)
-			}
+			s.takeNode(&c, ch)
+		default:
+			s.takeNet(&c, ch)
 		}
 	}
 	s.mark(&c)
+}
+
+// takeNet passes on what concerns the way in which replicas are connected, and the options of
+// their volumes.
+func (s *Server) takeNet(c *concern, ch store.Change) {
+	switch ch.Collection {
+	case schema.NetInterfaces.Name():
+		if id, _, _, ok := schema.NetInterfaces.Changed(ch); ok {
+			s.allOn(c, id.Node)
+		}
+	case schema.NodeConnections.Name():
+		if pair, _, _, ok := schema.NodeConnections.Changed(ch); ok {
+			s.allOn(c, pair.A)
+		}
+	case schema.ResourceConnections.Name():
+		if id, _, _, ok := schema.ResourceConnections.Changed(ch); ok {
+			c.definitions[id.Definition] = struct{}{}
+		}
+	case schema.Beginnings.Name():
+		if id, _, _, ok := schema.Beginnings.Changed(ch); ok {
+			c.of(id.Node).resource(id.Definition)
+		}
+	case schema.VolumeGroups.Name():
+		if id, _, _, ok := schema.VolumeGroups.Changed(ch); ok {
+			s.allIn(c, id.Group)
+		}
+	}
+}
+
+// allOn concerns all definitions that have a replica on a node.
+func (s *Server) allOn(c *concern, node model.NodeKey) {
+	for r := range schema.ResourcesByNode.Get(s.cfg.Store.Snapshot(), node) {
+		c.definitions[r.Definition] = struct{}{}
+	}
+}
+
+// allIn concerns all definitions of a group.
+func (s *Server) allIn(c *concern, group model.GroupKey) {
+	for d := range schema.DefinitionsByGroup.Get(s.cfg.Store.Snapshot(), group) {
+		c.definitions[d.Name.Key()] = struct{}{}
+	}
+}
+
+func (s *Server) takeNode(c *concern, ch store.Change) {
+	k, was, is, ok := schema.Nodes.Changed(ch)
+	switch {
+	case !ok:
+	case is == nil:
+		s.drop(k, ch.Revision)
+	case was != nil && matters(was.Props, is.Props):
+		s.allOn(c, k)
+	}
 }
 
 // mark hands a concern to the sessions.
@@ -168,11 +220,14 @@ func (s *Server) mark(c *concern) {
 }
 
 func (s *Server) takeResource(c *concern, ch store.Change) {
-	id, _, is, ok := schema.Resources.Changed(ch)
+	id, was, is, ok := schema.Resources.Changed(ch)
 	if !ok {
 		return
 	}
 	c.of(id.Node).resource(id.Definition)
+	if is != nil && is.NodeID != nil || was != nil && was.NodeID != nil {
+		c.definitions[id.Definition] = struct{}{} // its peers are told of it
+	}
 	if is == nil {
 		s.forget(id, ch.Revision)
 	}
@@ -191,12 +246,10 @@ func (s *Server) takeSnapshot(c *concern, ch store.Change) {
 
 func (s *Server) takeGroup(c *concern, ch store.Change) {
 	k, was, is, ok := schema.Groups.Changed(ch)
-	if !ok || was == nil || is == nil || sameFilesystem(was.Props, is.Props) {
+	if !ok || was == nil || is == nil || !matters(was.Props, is.Props) {
 		return
 	}
-	for d := range schema.DefinitionsByGroup.Get(s.cfg.Store.Snapshot(), k) {
-		c.definitions[d.Name.Key()] = struct{}{}
-	}
+	s.allIn(c, k)
 }
 
 func takeSettings(c *concern, ch store.Change) {
@@ -211,15 +264,20 @@ func takeSettings(c *concern, ch store.Change) {
 	if is != nil {
 		after = is.Props
 	}
-	c.all = c.all || !sameFilesystem(before, after)
+	c.all = c.all || matters(before, after)
 }
 
 func (s *Server) takePool(c *concern, ch store.Change) {
-	id, _, is, ok := schema.Pools.Changed(ch)
+	id, was, is, ok := schema.Pools.Changed(ch)
 	if !ok {
 		return
 	}
 	c.of(id.Node).pool(id.Pool)
+	if was != nil && is != nil && matters(was.Props, is.Props) {
+		for r := range schema.ResourcesByPool.Get(s.cfg.Store.Snapshot(), id) {
+			c.definitions[r.Definition] = struct{}{}
+		}
+	}
 	if is == nil {
 		s.cfg.Observed.ForgetPool(id)
 	}

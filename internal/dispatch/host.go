@@ -207,6 +207,9 @@ func (s *sent) updateResource(m *agentpb.Assignments, r store.Reader, node model
 	if known && had.own == now.own && had.says(now) {
 		return
 	}
+	if known { // so does a shared one
+		now.msg.Generation = max(now.msg.GetGeneration(), had.msg.GetGeneration())
+	}
 	s.resources[k] = now
 	m.Resources = append(m.Resources, now.msg)
 }

@@ -18,6 +18,7 @@ type DRBDStatus struct {
 	Quorum         *bool
 	Suspended      bool             // I/O is held back
 	Connections    []DRBDConnection // each peer once
+	Problems       []string         // what an operator should know, as people read it
 }
 
 // DRBDConnection is what a replica knows of a peer.
@@ -38,7 +39,7 @@ func (s *DRBDStatus) equal(o *DRBDStatus) bool {
 	}
 	return s.Role == o.Role && same(s.MayPromote, o.MayPromote) && same(s.PromotionScore, o.PromotionScore) &&
 		same(s.Quorum, o.Quorum) && s.Suspended == o.Suspended &&
-		slices.EqualFunc(s.Connections, o.Connections, DRBDConnection.equal)
+		slices.EqualFunc(s.Connections, o.Connections, DRBDConnection.equal) && slices.Equal(s.Problems, o.Problems)
 }
 
 func (c DRBDConnection) equal(o DRBDConnection) bool {

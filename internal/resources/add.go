@@ -45,7 +45,10 @@ func (s *Resources) add(tx *store.Tx, d schema.Definition, r replica) error {
 			return err
 		}
 	}
-	return schema.Resources.Insert(tx, row)
+	if err := schema.Resources.Insert(tx, row); err != nil {
+		return err
+	}
+	return begin(tx, d, row, numbersIn(row), r.source != nil, r.birth)
 }
 
 // accepting refuses a node that takes nothing new.
@@ -128,5 +131,8 @@ func (s *Resources) convert(tx *store.Tx, d schema.Definition, r replica) error 
 	if err := s.furnish(tx, d, &row, r.pool, r.birth); err != nil {
 		return err
 	}
-	return schema.Resources.Update(tx, row)
+	if err := schema.Resources.Update(tx, row); err != nil {
+		return err
+	}
+	return begin(tx, d, row, numbersIn(row), false, r.birth)
 }

@@ -211,6 +211,9 @@ func (s *Resources) becomes(tx *store.Tx, r schema.Resource) error {
 	if err := schema.Resources.Update(tx, r); err != nil {
 		return err
 	}
+	if err := endBeginning(tx, r.ID()); err != nil {
+		return err
+	}
 	_, _, err = s.settleVotes(tx, d.Name.Key(), b)
 	return err
 }

@@ -14,11 +14,14 @@ import (
 )
 
 // Finish takes note of what nodes have said of replicas: a volume that is there needs its source
-// no more, a roll-back that is done is no wish any more, and a disk that was to be added is
-// there. It is idempotent, looks at what is known now, and waits for nothing but durability.
+// no more, and has begun, a roll-back that is done is no wish any more, and a disk that was to be
+// added is there. It is idempotent, looks at what is known now, and waits for nothing but durability.
 func (s *Resources) Finish(ctx context.Context, ids ...model.ResourceID) error {
 	type step struct{ was, now schema.Resource }
 	view := s.Store.Snapshot()
+	if err := s.begun(ctx, view, ids); err != nil {
+		return err
+	}
 	var steps []step
 	for _, id := range ids {
 		r, ok := schema.Resources.Get(view, id)

@@ -48,6 +48,9 @@ func (s *Resources) dropReplica(tx *store.Tx, r schema.Resource) error {
 	if err := dropConnections(tx, r.ID()); err != nil {
 		return err
 	}
+	if err := passOn(tx, r); err != nil {
+		return err
+	}
 	if err := schema.Resources.Delete(tx, r.ID()); err != nil {
 		return err
 	}

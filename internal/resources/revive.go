@@ -33,6 +33,10 @@ func (c *creating) revive(tx *store.Tx, node schema.Node, old schema.Resource, n
 	if err := schema.Resources.Update(tx, old); err != nil {
 		return err
 	}
+	// Whether its host has destroyed a disk is not known.
+	if err := begin(tx, d, old, numbersIn(old), true, c.birth); err != nil {
+		return err
+	}
 	id := old.ID()
 	c.put = append(c.put, touched{id: id})
 	c.note(errs.SuccessNote, "resource %s on node %s was being deleted, and is kept", d.Name, node.Name)

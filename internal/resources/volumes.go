@@ -88,6 +88,9 @@ func (s *Resources) extend(tx *store.Tx, d schema.Definition, vd *schema.VolumeD
 		if err := schema.Resources.Update(tx, r); err != nil {
 			return nil, err
 		}
+		if err := begin(tx, d, r, []model.VolumeNumber{vd.Number}, false, b); err != nil {
+			return nil, err
+		}
 		ids = append(ids, r.ID())
 	}
 	return ids, nil

@@ -62,6 +62,9 @@ var (
 		store.ChildOf(Snapshots, sourceSnapshotsOf),
 		store.Closing(func(r *Resource) bool { return r.Deleting }))
 
+	Beginnings = store.Define("beginning", (*Beginning).ID,
+		store.ChildOf(Resources, func(b *Beginning) []model.ResourceID { return []model.ResourceID{b.ID()} }))
+
 	Snapshots = store.Define("snapshot", (*Snapshot).ID,
 		store.ChildOf(Definitions, func(s *Snapshot) []model.DefinitionKey {
 			return []model.DefinitionKey{s.Definition}
@@ -146,7 +149,7 @@ func sourceSnapshotsOf(r *Resource) []model.SnapshotID {
 func Collections() []store.Registered {
 	return []store.Registered{
 		Settings, Nodes, NetInterfaces, PoolDefinitions, Pools, Groups, VolumeGroups, Definitions, VolumeDefinitions,
-		Snapshots, SnapshotReplicas, Resources, NodeConnections, ResourceConnections, KeyValues, Authorities, Memberships,
+		Snapshots, SnapshotReplicas, Resources, Beginnings, NodeConnections, ResourceConnections, KeyValues, Authorities, Memberships,
 		Jobs,
 	}
 }

@@ -190,6 +190,31 @@ type Volume struct {
 	Deleting bool                     `json:"deleting,omitempty"`
 }
 
+// Beginning is how the new disks of a replica under DRBD get their first content. Written by
+// resources; it goes when the replica was ready once. A disk that comes when its volume may have
+// been used has none: it is filled by its peers.
+type Beginning struct {
+	Definition model.DefinitionKey `json:"definition"`
+	Node       model.NodeKey       `json:"node"`
+	Volumes    []FirstContent      `json:"volumes"` // by number
+}
+
+// ID returns the key of the row, which is that of the replica.
+func (b *Beginning) ID() model.ResourceID {
+	return model.ResourceID{Definition: b.Definition, Node: b.Node}
+}
+
+// FirstContent is what one new disk begins with.
+type FirstContent struct {
+	Number model.VolumeNumber `json:"number"`
+	// Generation is that of the data, as DRBD counts it: 16 hexadecimal digits. The disks that have
+	// the same are equal. None: the disk differs from the others.
+	Generation string `json:"generation,omitempty"`
+	// Starts tells that this replica begins the volume: it makes the filesystem and, where disks
+	// differ, its disk is sent to the others. One of them does.
+	Starts bool `json:"starts,omitempty"`
+}
+
 // RollBack gives a volume the content of a snapshot of its own definition, once for each token.
 type RollBack struct {
 	Snapshot model.SnapshotKey `json:"snapshot"`

@@ -63,6 +63,7 @@ type full struct {
 	authority  schema.Authority
 	membership schema.Membership
 	job        schema.Job
+	beginning  schema.Beginning
 }
 
 func fullRows() full {
@@ -108,6 +109,9 @@ func fullRows() full {
 			Failed: 1, Attempts: 4, NextTry: at, Created: at, Updated: at, Ended: at,
 			Spec: schema.JobSpec{Targets: []string{"n2"}, Avoid: []string{"n3"}, From: "n1", UUID: "u", Source: &schema.CloneSource{Definition: "vol", Snapshot: "hid"}},
 		},
+	}
+	f.beginning = schema.Beginning{
+		Definition: "vol", Node: "n1", Volumes: []schema.FirstContent{{Number: 2, Generation: "8000000000000002", Starts: true}},
 	}
 	f.job.Spec.Filter = &f.group.Filter
 	for i := range 2 {
@@ -158,6 +162,7 @@ func (f full) insert(tx *store.Tx) error {
 		x.Deleting = false
 		try(schema.Resources.Insert(tx, x))
 	}
+	try(schema.Beginnings.Insert(tx, f.beginning))
 	try(schema.NodeConnections.Insert(tx, f.nodeConn))
 	try(schema.ResourceConnections.Insert(tx, f.rscConn))
 	try(schema.KeyValues.Insert(tx, f.keys))
@@ -197,6 +202,7 @@ func read(v *store.View) full {
 	for r := range schema.Resources.All(v) {
 		f.resources = append(f.resources, r)
 	}
+	f.beginning, _ = schema.Beginnings.Get(v, model.ResourceID{Definition: "vol", Node: "n1"})
 	f.nodeConn, _ = schema.NodeConnections.Get(v, model.PairOf("n1", "n2"))
 	f.rscConn, _ = schema.ResourceConnections.Get(v, model.ResourceConnectionID{Definition: "vol", Pair: model.PairOf("n1", "n2")})
 	f.keys, _ = schema.KeyValues.Get(v, "keys")

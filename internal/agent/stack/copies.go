@@ -22,10 +22,11 @@ func (p planner) work() task {
 		t.text = p.cloneText()
 		from, size := p.want.Source.id(), p.want.Size
 		t.do = func(ctx context.Context, progress pool.Progress) error {
+			fill := func() error { return cloneHeld(ctx, d, p.id, size, from, progress) }
 			if p.want.elsewhere() {
-				return p.s.transfer(ctx, p.have.source, d, p.id, size, from, progress)
+				fill = func() error { return p.s.transfer(ctx, p.have.source, d, p.id, size, from, progress) }
 			}
-			return clone(ctx, d, p.id, size, from, progress)
+			return p.complete(ctx, fill)
 		}
 	case p.want.RollBack != nil && p.have.finished() && v.RolledBack != p.want.RollBack.Token:
 		to := pool.SnapshotID{Resource: p.id.Resource, Volume: p.id.Volume, Snapshot: p.want.RollBack.Snapshot}
@@ -47,12 +48,17 @@ func (p planner) cloneText() string {
 	return fmt.Sprintf("clone snapshot %s to volume %s in pool %s", from, p.id, p.want.Pool)
 }
 
-// clone makes a finished volume.
-func clone(ctx context.Context, d pool.Driver, id pool.ID, size int64, from pool.SnapshotID, progress pool.Progress) error {
-	if err := cloneHeld(ctx, d, id, size, from, progress); err != nil {
+// complete makes a finished volume of a NEW one that is filled.
+func (p planner) complete(ctx context.Context, fill func() error) error {
+	if err := fill(); err != nil {
 		return err
 	}
-	return d.Finish(ctx, id)
+	if do := p.want.Prepare; do != nil {
+		if err := prepare(ctx, p.have.driver, p.id, do); err != nil {
+			return err
+		}
+	}
+	return p.have.driver.Finish(ctx, p.id)
 }
 
 // cloneHeld makes a NEW volume. While a volume is copied, its writers are held back where that can be done.

@@ -68,6 +68,11 @@ func (p planner) stretch() {
 	p.out.stretching = append(p.out.stretching, step)
 }
 
+// GrowMounted grows the filesystem that is mounted from a device by some of its holders, as Apply does for the volumes of pools: for layers above those.
+func GrowMounted(ctx context.Context, d pool.Device, holders []pool.Holder) error {
+	return growMounted(ctx, d, holders)
+}
+
 // growMounted grows the filesystem that is mounted from a device to the size of the device, wherever on this host it is mounted. The kernel does it, so
 // it works in containers as well. It returns when ctx ends, and leaves behind what hangs in the kernel.
 func growMounted(ctx context.Context, d pool.Device, holders []pool.Holder) error {

@@ -4,9 +4,40 @@
 package stack
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
+
+	"github.com/holdfast-storage/holdfast/internal/command"
 )
+
+// formatLimit bounds mkfs, which writes some gigabytes on a very large volume.
+const formatLimit = 30 * time.Minute
+
+// Make makes the filesystem on a device, and with that gives up what lies on it. It is for layers above the volumes of pools: those are formatted by Apply.
+func (f Filesystem) Make(ctx context.Context, runner command.Runner, device string) error {
+	m, err := makerOf(f.Type)
+	if err != nil {
+		return err
+	}
+	args, err := m.args(f.MkfsParams)
+	if err != nil {
+		return err
+	}
+	return m.run(ctx, runner, args, device)
+}
+
+// run formats a device.
+func (m mkfs) run(ctx context.Context, runner command.Runner, args []string, device string) error {
+	_, err := runner.Run(ctx, command.Command{Program: m.program, Args: append(slices.Clone(args), device), Limit: formatLimit})
+	if failed, ok := errors.AsType[*command.Error](err); ok && failed.Kind == command.NotInstalled {
+		return fmt.Errorf("%w: install %s on this host", err, m.pack)
+	}
+	return err
+}
 
 // mkfs is a program that makes filesystems.
 type mkfs struct {

@@ -328,6 +328,11 @@ func (p planner) create(work task) error {
 		}
 		p.out.making = append(p.out.making, step)
 	}
+	if do := p.want.Prepare; do != nil {
+		p.out.making = append(p.out.making, p.step("prepare", "", func(ctx context.Context, id pool.ID) error {
+			return prepare(ctx, d, id, do)
+		}))
+	}
 	p.out.making = append(p.out.making, p.step("finish", "", func(ctx context.Context, id pool.ID) error {
 		err := d.Finish(ctx, id)
 		if err == nil {
@@ -372,19 +377,11 @@ func (p planner) format(fs Filesystem) (Step, error) {
 	}, nil
 }
 
-// formatLimit bounds mkfs, which writes some gigabytes on a very large volume.
-const formatLimit = 30 * time.Minute
-
 // format makes a filesystem, if the volume is NEW at this very moment. Found says that it was not made just now.
 func (s *storage) format(ctx context.Context, d pool.Driver, id pool.ID, found bool, m mkfs, args []string) error {
-	v, ok, err := pool.Find(ctx, d, id)
-	switch {
-	case err != nil:
+	device, err := openNew(ctx, d, id)
+	if err != nil {
 		return err
-	case !ok:
-		return errors.New("the volume is not there any more")
-	case !v.New:
-		return errors.New("the volume is finished: what lies on it is kept")
 	}
 	if found { // The mkfs of an agent that was killed may still run.
 		users, err := holders(ctx, d, id, true)
@@ -395,13 +392,28 @@ func (s *storage) format(ctx context.Context, d pool.Driver, id pool.ID, found b
 			return &pool.InUseError{ID: id, Holders: users}
 		}
 	}
-	device, err := d.Open(ctx, id)
+	return m.run(ctx, s.runner, args, device.Path)
+}
+
+// prepare does what is to be done on a volume before it is finished, if it is NEW at this very moment.
+func prepare(ctx context.Context, d pool.Driver, id pool.ID, do Prepare) error {
+	device, err := openNew(ctx, d, id)
 	if err != nil {
 		return err
 	}
-	_, err = s.runner.Run(ctx, command.Command{Program: m.program, Args: append(slices.Clone(args), device.Path), Limit: formatLimit})
-	if failed, ok := errors.AsType[*command.Error](err); ok && failed.Kind == command.NotInstalled {
-		return fmt.Errorf("%w: install %s on this host", err, m.pack)
+	return do(ctx, device.Path)
+}
+
+// openNew opens a volume that is NEW at this very moment.
+func openNew(ctx context.Context, d pool.Driver, id pool.ID) (pool.Device, error) {
+	v, ok, err := pool.Find(ctx, d, id)
+	switch {
+	case err != nil:
+		return pool.Device{}, err
+	case !ok:
+		return pool.Device{}, errors.New("the volume is not there any more")
+	case !v.New:
+		return pool.Device{}, errors.New("the volume is finished: what lies on it is kept")
 	}
-	return err
+	return d.Open(ctx, id)
 }

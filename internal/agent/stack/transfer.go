@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 )
 
-// transfer makes a finished volume from a source in another pool. There it makes a NEW clone of the name that the volume gets, and reads its device: a clone is of one
+// transfer fills a NEW volume from a source in another pool. There it makes a NEW clone of the name that the volume gets, and reads its device: a clone is of one
 // moment, and every driver can open it. Nobody is told of either before the whole content is there, so what is left of an earlier try goes first.
 func (s *storage) transfer(ctx context.Context, from, to pool.Driver, id pool.ID, size int64, source pool.SnapshotID, progress pool.Progress) (err error) {
 	// The same volume cannot be open in both pools when it is encrypted, and there is no need to open it.
@@ -46,10 +46,7 @@ func (s *storage) transfer(ctx context.Context, from, to pool.Driver, id pool.ID
 	if err != nil {
 		return err
 	}
-	if err := s.copyDevice(ctx, device, target, progress); err != nil {
-		return err
-	}
-	return to.Finish(ctx, id)
+	return s.copyDevice(ctx, device, target, progress)
 }
 
 // raw is a driver whose volumes have another content below, which can be copied as it is.

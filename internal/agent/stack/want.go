@@ -4,6 +4,7 @@
 package stack
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -29,11 +30,15 @@ type VolumeWant struct {
 	Provider   string // Kind of the pool as the API spells it, such as FILE_THIN. Empty: any.
 	Size       int64  // Usable bytes, at least. Not needed for a volume that is to go.
 	Filesystem *Filesystem
+	Prepare    Prepare   // Nil: nothing.
 	Source     *Source   // What a new volume begins with. It is then not formatted.
 	RollBack   *RollBack // A finished volume gets this content back, once.
 	Stretch    bool      // A filesystem that is mounted from it on this host grows with it.
 	Encrypted  bool      // It lies encrypted in its pool, and what it is made from does.
 }
+
+// Prepare is done on a NEW volume when it has its content and before it is finished, with its device. It is done again after a crash in between.
+type Prepare func(ctx context.Context, device string) error
 
 // Source is what a new volume is made from: a snapshot or, when Snapshot is empty, a volume as it is at that moment.
 type Source struct {

@@ -1,0 +1,533 @@
+// Copyright The Holdfast Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-storage/holdfast/api/agentpb"
+	"github.com/holdfast-storage/holdfast/internal/agent"
+	"github.com/holdfast-storage/holdfast/internal/agent/drbd"
+	"github.com/holdfast-storage/holdfast/internal/agent/drbd/drbdtest"
+	"github.com/holdfast-storage/holdfast/internal/agent/drbd/metadata"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/pooltest"
+	"github.com/holdfast-storage/holdfast/internal/command"
+	"github.com/holdfast-storage/holdfast/internal/model"
+)
+
+const (
+	drbdDevice = "/dev/drbd1000"
+	generation = "A000000000000002"
+)
+
+// replicas is some hosts with DRBD, whose pools are in memory. The device of DRBD has one content on
+// all of them.
+type replicas struct {
+	*testing.T
+	cluster  *drbdtest.Cluster
+	hosts    map[string]*replicaHost
+	now      time.Time
+	contents map[string]*memoryDisk // by host and path; those of DRBD by path
+	formats  []string               // devices, as often as they were formatted
+}
+
+// replicaHost is one of them. It keeps its volumes over agents.
+type replicaHost struct {
+	r       *replicas
+	name    string
+	node    *drbdtest.Node
+	memory  *pooltest.Memory
+	notes   string
+	machine *agent.Machine
+
+	mu    sync.Mutex
+	steps int             // that were done
+	kill  func(int) error // what becomes of a step; nil: it is done
+	after bool            // the step is done all the same
+}
+
+func newReplicas(t *testing.T, names ...string) *replicas {
+	t.Helper()
+	r := &replicas{
+		T: t, cluster: drbdtest.NewCluster(t, names...), hosts: map[string]*replicaHost{}, now: time.Unix(1000, 0),
+		contents: map[string]*memoryDisk{},
+	}
+	for _, name := range names {
+		h := &replicaHost{
+			r: r, name: name, node: r.cluster.Node(name), notes: t.TempDir(),
+			memory: pooltest.NewMemory(pooltest.MemoryConfig{Name: "pool1", Total: 1 << 30}),
+		}
+		h.restart()
+		r.hosts[name] = h
+	}
+	t.Cleanup(func() {
+		for _, d := range r.cluster.Disasters() {
+			t.Errorf("disaster: %s", d)
+		}
+	})
+	return r
+}
+
+// restart begins a new agent on the host.
+func (h *replicaHost) restart() {
+	h.machine = agent.NewMachine(func(agent.Pool) (pool.Driver, error) { return hostPool{h.memory, h}, nil }, h)
+	h.machine.Replicate(agent.Replication{
+		DRBD: drbd.New(drbd.Settings{
+			Runner: h, Users: h.node.Users, Folder: h.node.Folder, Notes: h.r.TempDir(), Now: func() time.Time { return h.r.now },
+		}),
+		Uname: h.name, Notes: filepath.Join(h.notes, "formatting"), Open: h.open,
+	})
+}
+
+var errKilled = errors.New("the agent was killed")
+
+// step counts a step that changes something, and tells whether it is to be killed.
+func (h *replicaHost) step() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.steps++
+	if h.kill == nil {
+		return nil
+	}
+	return h.kill(h.steps)
+}
+
+// Run implements command.Runner.
+func (h *replicaHost) Run(ctx context.Context, c command.Command) (command.Result, error) {
+	if c.Program == "drbdsetup" && len(c.Args) > 0 && c.Args[0] == "status" || slices.Contains(c.Args, "--dry-run") || slices.Contains(c.Args, "get-gi") {
+		return h.node.Run(ctx, c)
+	}
+	killed := h.step()
+	if killed != nil && !h.after {
+		return command.Result{}, killed
+	}
+	if strings.HasPrefix(c.Program, "mkfs.") {
+		device := c.Args[len(c.Args)-1]
+		h.r.formats = append(h.r.formats, h.name+" "+device)
+		disk := h.disk(device)
+		copy(disk.bytes[4096:], "group descriptors")
+		if killed != nil {
+			return command.Result{}, killed // it had not come to its end
+		}
+		disk.bytes[1080], disk.bytes[1081] = 0x53, 0xEF
+		return command.Result{}, nil
+	}
+	result, err := h.node.Run(ctx, c)
+	return result, errors.Join(err, killed)
+}
+
+// disk is the content of a device.
+func (h *replicaHost) disk(path string) *memoryDisk {
+	key := path
+	if !strings.HasPrefix(path, "/dev/drbd") {
+		key = h.name + path
+	}
+	h.r.contents[key] = cmpOr(h.r.contents[key], &memoryDisk{bytes: make([]byte, 2*mib)})
+	return h.r.contents[key]
+}
+
+func cmpOr(a, b *memoryDisk) *memoryDisk {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+func (h *replicaHost) open(path string) (agent.Disk, error) { return h.disk(path), nil }
+
+// memoryDisk is a device in memory.
+type memoryDisk struct{ bytes []byte }
+
+func (d *memoryDisk) ReadAt(p []byte, at int64) (int, error) {
+	return bytes.NewReader(d.bytes).ReadAt(p, at)
+}
+func (d *memoryDisk) WriteAt(p []byte, at int64) (int, error) { return copy(d.bytes[at:], p), nil }
+func (d *memoryDisk) Sync() error                             { return nil }
+func (d *memoryDisk) Close() error                            { return nil }
+
+var _ io.ReaderAt = (*memoryDisk)(nil)
+
+// hostPool is the pool of a host, whose devices DRBD knows of.
+type hostPool struct {
+	*pooltest.Memory
+	h *replicaHost
+}
+
+func (p hostPool) change(do func() error) error {
+	killed := p.h.step()
+	if killed != nil && !p.h.after {
+		return killed
+	}
+	return errors.Join(do(), killed)
+}
+
+func (p hostPool) Create(ctx context.Context, id pool.ID, size int64) error {
+	return p.change(func() error { return p.Memory.Create(ctx, id, size) })
+}
+
+func (p hostPool) Finish(ctx context.Context, id pool.ID) error {
+	return p.change(func() error { return p.Memory.Finish(ctx, id) })
+}
+
+func (p hostPool) Remove(ctx context.Context, id pool.ID) error {
+	return p.change(func() error { return p.Memory.Remove(ctx, id) })
+}
+
+func (p hostPool) Open(ctx context.Context, id pool.ID) (pool.Device, error) {
+	d, err := p.Memory.Open(ctx, id)
+	if err == nil {
+		p.h.node.Disk(d.Path, d.Size)
+	}
+	return d, err
+}
+
+func (p hostPool) Grow(ctx context.Context, id pool.ID, size int64) error {
+	if err := p.Memory.Grow(ctx, id, size); err != nil {
+		return err
+	}
+	v, _, err := p.Find(ctx, id)
+	if err == nil && v.Device.Path != "" {
+		p.h.node.Disk(v.Device.Path, v.Device.Size)
+	}
+	return err
+}
+
+// replicaWant is the wish for a replica of r1 on a host: the hosts are numbered by their names, and the
+// first one starts the volume.
+func (r *replicas) want(name string, size int64, change ...func(*agent.Want)) agent.Want {
+	names := slices.Sorted(maps.Keys(r.hosts))
+	address := func(of string) string { return fmt.Sprintf("10.0.0.%d:7000", slices.Index(names, of)+1) }
+	w := agent.Want{
+		Resource: "r1", Layers: []model.Layer{model.DRBD, model.Storage},
+		DRBD: &agentpb.Drbd{NodeId: int32(slices.Index(names, name)), Secret: "marker"},
+		Volumes: []agent.VolumeWant{{
+			Pool: &agent.Pool{Name: "pool1", Provider: model.File}, Size: size, DRBD: &agentpb.DrbdVolume{Minor: 1000, Generation: generation},
+		}},
+	}
+	for _, peer := range names {
+		if peer != name {
+			w.DRBD.Peers = append(w.DRBD.Peers, &agentpb.DrbdPeer{
+				Node: peer, NodeId: int32(slices.Index(names, peer)), Paths: []*agentpb.DrbdPath{{Local: address(name), Remote: address(peer)}},
+			})
+		}
+	}
+	if name == names[0] {
+		w.Volumes[0].Filesystem = &agentpb.Filesystem{Type: "ext4"}
+	}
+	for _, f := range change {
+		f(&w)
+	}
+	return w
+}
+
+func diskless(w *agent.Want) { w.DRBD.Diskless, w.Volumes[0].Pool = true, nil }
+
+// peersDiskless makes some peers ones without disks.
+func peersDiskless(names ...string) func(*agent.Want) {
+	return func(w *agent.Want) {
+		for _, p := range w.DRBD.GetPeers() {
+			p.Diskless = slices.Contains(names, p.GetNode())
+		}
+	}
+}
+
+// settle applies wishes again and again, as the agents do, until all are fulfilled.
+func (r *replicas) settle(wants map[string]agent.Want) map[string]agent.Result {
+	r.Helper()
+	results := map[string]agent.Result{}
+	var last error
+	for range 40 {
+		pending := false
+		last = nil
+		for _, name := range slices.Sorted(maps.Keys(wants)) {
+			result, err := r.hosts[name].machine.Apply(r.Context(), wants[name])
+			if err != nil {
+				last = fmt.Errorf("%s: %w", name, err)
+				if errors.Is(err, errKilled) {
+					r.hosts[name].restart()
+				}
+			}
+			pending = pending || err != nil || result.Pending
+			results[name] = result
+		}
+		if !pending {
+			return results
+		}
+		r.now = r.now.Add(time.Second)
+	}
+	r.Fatalf("it does not settle: %v; %v", last, results)
+	return nil
+}
+
+// wants is the wishes for all hosts.
+func (r *replicas) wants(size int64, change ...func(*agent.Want)) map[string]agent.Want {
+	all := map[string]agent.Want{}
+	for name := range r.hosts {
+		all[name] = r.want(name, size, change...)
+	}
+	return all
+}
+
+func (r *replicas) wantVolume(name string, result agent.Result, path, disk string, size int64) {
+	r.Helper()
+	if len(result.Volumes) != 1 {
+		r.Fatalf("%s has the volumes %v", name, result.Volumes)
+	}
+	v := result.Volumes[0]
+	if v.GetDevicePath() != path || v.GetDiskState() != disk || v.GetUsable() < size {
+		r.Errorf("%s: %v, want %s %s of %d bytes", name, v, path, disk, size)
+	}
+}
+
+func TestReplicasComeUpEqualAndOneOfThemIsFormatted(t *testing.T) {
+	r := newReplicas(t, "n1", "n2")
+	results := r.settle(r.wants(64 * mib))
+	for name, result := range results {
+		r.wantVolume(name, result, drbdDevice, "UpToDate", 64*mib)
+		v := result.Volumes[0]
+		if v.GetInUse() || !strings.HasPrefix(v.GetBackingPath(), "/dev/pool1/") {
+			t.Errorf("%s: %v", name, v)
+		}
+		if result.DRBD.GetRole() != "Secondary" || len(result.DRBD.GetConnections()) != 1 || result.DRBD.GetConnections()[0].GetState() != "Connected" {
+			t.Errorf("%s: %v", name, result.DRBD)
+		}
+		below, ok, err := r.hosts[name].memory.Find(t.Context(), pool.ID{Resource: "r1"})
+		if err != nil || !ok || below.New || below.Size < metadata.Backing(64*mib, metadata.DefaultPeers) {
+			t.Errorf("%s: below lies %v, %v, %v", name, below, ok, err)
+		}
+	}
+	if got := strings.Join(r.formats, ", "); got != "n1 "+drbdDevice {
+		t.Errorf("formatted: %s", got)
+	}
+	r.settle(r.wants(64 * mib))
+	if len(r.formats) != 1 {
+		t.Errorf("formatted again: %v", r.formats)
+	}
+	if ports, minors := r.hosts["n1"].machine.Numbers(); !slices.Equal(ports, []uint32{7000}) || !slices.Equal(minors, []uint32{1000}) {
+		t.Errorf("numbers %v, %v", ports, minors)
+	}
+}
+
+func TestADiskThatDiffersIsStartedHere(t *testing.T) {
+	r := newReplicas(t, "n1", "n2")
+	wants := r.wants(64*mib, func(w *agent.Want) { w.Volumes[0].DRBD.Generation = "" })
+	wants["n1"].Volumes[0].DRBD.Start = agentpb.DrbdVolume_HERE
+	for name, result := range r.settle(wants) {
+		r.wantVolume(name, result, drbdDevice, "UpToDate", 64*mib)
+	}
+}
+
+func TestAnAgentThatIsKilledAtAnyStepGoesOn(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for step := 1; ; step++ {
+			reached := false
+			t.Run(fmt.Sprintf("step %d, done %v", step, after), func(t *testing.T) {
+				r := newReplicas(t, "n1", "n2")
+				h := r.hosts["n1"]
+				h.after = after
+				h.kill = func(n int) error {
+					if n == step {
+						reached = true
+						return errKilled
+					}
+					return nil
+				}
+				for name, result := range r.settle(r.wants(64 * mib)) {
+					r.wantVolume(name, result, drbdDevice, "UpToDate", 64*mib)
+				}
+				head := r.contents[drbdDevice].bytes
+				if head[1080] != 0x53 || head[1081] != 0xEF || len(r.formats) > 2 {
+					t.Errorf("formatted: %v", r.formats)
+				}
+				gone := r.wants(64*mib, func(w *agent.Want) { w.Destroy = true })
+				r.settle(gone)
+				r.wantNothing()
+			})
+			if t.Failed() || !reached {
+				break
+			}
+		}
+	}
+}
+
+// wantNothing wants nothing to be left on any host.
+func (r *replicas) wantNothing() {
+	r.Helper()
+	for name, h := range r.hosts {
+		left, err := h.memory.List(r.Context())
+		files, _ := filepath.Glob(filepath.Join(h.node.Folder, "*.res"))
+		notes, _ := filepath.Glob(filepath.Join(h.notes, "formatting", "*"))
+		_, runs := h.node.Run(r.Context(), command.Command{Program: "drbdsetup", Args: []string{"status", "r1", "--json"}})
+		if err != nil || runs == nil || len(left)+len(files)+len(notes) > 0 {
+			r.Errorf("%s has the volumes %v, files %v, notes %v, runs: %v (%v)", name, left, files, notes, runs == nil, err)
+		}
+	}
+}
+
+func TestAReplicaInUseIsNotDestroyed(t *testing.T) {
+	r := newReplicas(t, "n1", "n2")
+	r.settle(r.wants(64 * mib))
+	h := r.hosts["n1"]
+	h.node.Use(drbdDevice, pool.Holder{Kind: pool.Mounted, Name: "/mnt"})
+	w := r.want("n1", 64*mib, func(w *agent.Want) { w.Destroy = true })
+	_, err := h.machine.Apply(t.Context(), w)
+	if used, ok := errors.AsType[*pool.InUseError](err); !ok || len(used.Holders) != 1 {
+		t.Fatalf("got %v", err)
+	}
+	seen, err := h.machine.Inspect(t.Context(), w)
+	if err != nil || len(seen.Volumes) != 1 || !seen.Volumes[0].GetInUse() || !slices.Equal(seen.Volumes[0].GetHolders(), []string{"mounted at /mnt"}) {
+		t.Errorf("seen %v, %v", seen, err)
+	}
+	h.node.Free(drbdDevice)
+	r.settle(r.wants(64*mib, func(w *agent.Want) { w.Destroy = true }))
+	r.wantNothing()
+}
+
+func TestAVolumeGrowsWhenAllHostsHaveGrown(t *testing.T) {
+	r := newReplicas(t, "n1", "n2")
+	r.settle(r.wants(64 * mib))
+	h := r.hosts["n1"]
+	result, err := h.machine.Apply(t.Context(), r.want("n1", 96*mib))
+	if err != nil || !result.Pending || !result.Waits || len(result.DRBD.GetProblems()) == 0 {
+		t.Errorf("alone: %v, %v", result, err)
+	}
+	for name, result := range r.settle(r.wants(96 * mib)) {
+		r.wantVolume(name, result, drbdDevice, "UpToDate", 96*mib)
+	}
+}
+
+func TestAClientUsesTheDisksOfOthers(t *testing.T) {
+	r := newReplicas(t, "n1", "n2", "n3")
+	wants := r.wants(64*mib, peersDiskless("n3"))
+	wants["n3"] = r.want("n3", 64*mib, diskless)
+	results := r.settle(wants)
+	r.wantVolume("n3", results["n3"], drbdDevice, "Diskless", 64*mib)
+	if v := results["n3"].Volumes[0]; v.GetBackingPath() != "" || v.Allocated != nil {
+		t.Errorf("the client has %v", v)
+	}
+	r.hosts["n3"].node.Use(drbdDevice, pool.Holder{Kind: pool.Opened, Name: "qemu", PID: 7})
+	seen, err := r.hosts["n3"].machine.Inspect(t.Context(), wants["n3"])
+	if err != nil || !seen.Volumes[0].GetInUse() || seen.DRBD.GetRole() != "Primary" {
+		t.Errorf("in use: %v, %v", seen, err)
+	}
+}
+
+func TestADiskIsGivenUpOnlyForAnother(t *testing.T) {
+	r := newReplicas(t, "n1", "n2")
+	r.settle(r.wants(64 * mib))
+	losing := r.want("n2", 64*mib, func(w *agent.Want) { w.DRBD.Diskless, w.Volumes[0].Destroy = true, true })
+	r.cluster.Cut("n1", "n2")
+	h := r.hosts["n2"]
+	if result, err := h.machine.Apply(t.Context(), losing); err == nil && !result.Pending {
+		t.Errorf("it was given up: %v", result)
+	}
+	if _, there, _ := h.memory.Find(t.Context(), pool.ID{Resource: "r1"}); !there {
+		t.Fatal("the disk is gone")
+	}
+	h.node.Restart() // and a host that comes up without its peer has lost it for nobody
+	h.restart()
+	if result, err := h.machine.Apply(t.Context(), losing); err == nil && !result.Pending {
+		t.Errorf("it was given up after a reboot: %v", result)
+	}
+	if _, there, _ := h.memory.Find(t.Context(), pool.ID{Resource: "r1"}); !there {
+		t.Fatal("the disk is gone after a reboot")
+	}
+	r.cluster.Join("n1", "n2")
+	results := r.settle(map[string]agent.Want{"n1": r.want("n1", 64*mib), "n2": losing})
+	if _, there, _ := h.memory.Find(t.Context(), pool.ID{Resource: "r1"}); there || len(results["n2"].Volumes) != 0 {
+		t.Errorf("the disk is still there: %v", results["n2"])
+	}
+	results = r.settle(map[string]agent.Want{"n1": r.want("n1", 64*mib, peersDiskless("n2")), "n2": r.want("n2", 64*mib, diskless)})
+	r.wantVolume("n2", results["n2"], drbdDevice, "Diskless", 64*mib)
+}
+
+func TestWhatLiesOnADeviceIsNeverFormatted(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		content func([]byte)
+		note    bool
+		ready   bool // it was ready here before
+		formats int
+		refused string
+	}{
+		{name: "nothing", content: func([]byte) {}, formats: 1},
+		{name: "nothing, but it was ready", content: func([]byte) {}, ready: true},
+		{name: "ext4", content: func(b []byte) { b[1080], b[1081] = 0x53, 0xEF }},
+		{name: "ext4 that was being made", content: func(b []byte) { b[1080], b[1081] = 0x53, 0xEF }, note: true},
+		{name: "XFS", content: func(b []byte) { copy(b, "XFSB") }},
+		{name: "half an XFS of ours", content: func(b []byte) { copy(b, "XFSB"); b[126] = 1 }, note: true, formats: 1},
+		{name: "half an XFS", content: func(b []byte) { copy(b, "XFSB"); b[126] = 1 }, refused: "something lies on"},
+		{name: "Btrfs", content: func(b []byte) { copy(b[64<<10+64:], "_BHRfS_M") }},
+		{name: "a database", content: func(b []byte) { b[5000] = 1 }, refused: "something lies on"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newReplicas(t, "n1", "n2")
+			bare := func(w *agent.Want) { w.Volumes[0].Filesystem = nil }
+			r.settle(r.wants(64*mib, bare))
+			h := r.hosts["n1"]
+			c.content(h.disk(drbdDevice).bytes)
+			if c.note {
+				h.kill = func(int) error { return errKilled }
+				saved := h.disk(drbdDevice).bytes
+				r.contents[drbdDevice] = nil // it began on an empty device
+				_, _ = h.machine.Apply(t.Context(), r.want("n1", 64*mib))
+				r.contents[drbdDevice] = &memoryDisk{bytes: saved}
+				h.kill = nil
+			}
+			before := len(r.formats)
+			_, err := h.machine.Apply(t.Context(), r.want("n1", 64*mib, func(w *agent.Want) { w.Volumes[0].Existing = c.ready }))
+			if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("got %v", err)
+			}
+			if got := len(r.formats) - before; got != c.formats {
+				t.Errorf("formatted %d times, want %d", got, c.formats)
+			}
+		})
+	}
+}
+
+func TestWritersAreHeldBackWhereTheReplicaIsUsed(t *testing.T) {
+	r := newReplicas(t, "n1", "n2")
+	wants := r.wants(64 * mib)
+	r.settle(wants)
+	r.hosts["n1"].node.Use(drbdDevice, pool.Holder{Kind: pool.Opened, Name: "qemu", PID: 7})
+	suspended := func(name string) bool {
+		seen, err := r.hosts[name].machine.Inspect(t.Context(), wants[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seen.DRBD.GetSuspended()
+	}
+	var held []agent.Suspension
+	for _, name := range []string{"n1", "n2"} {
+		s, err := r.hosts[name].machine.Suspend(t.Context(), []agent.Want{wants[name]}, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, s)
+	}
+	if !suspended("n1") || suspended("n2") {
+		t.Errorf("suspended: %v, %v", suspended("n1"), suspended("n2"))
+	}
+	for _, s := range held {
+		if written, err := s.Resume(); err != nil || len(written) > 0 {
+			t.Errorf("written %v, %v", written, err)
+		}
+	}
+	if suspended("n1") {
+		t.Error("it is held back still")
+	}
+}
