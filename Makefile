@@ -11,7 +11,7 @@ LDFLAGS     := -s -w -X main.commit=$(COMMIT) -X main.built=$(BUILT)
 DATA        ?= /var/lib/holdfast
 ETCD        := ./internal/kv/etcdkv ./internal/leader ./internal/database ./internal/controller ./test/ha
 
-.PHONY: build up demo demo-holds demo-ha check test test-etcd soak bench bench-ha bench-scale lab lab-zfs lab-docs docs-cli man fuzz generate need-go need-tools need-etcd clean
+.PHONY: build up demo demo-holds demo-ha check test test-etcd soak bench bench-ha bench-scale lab lab-full lab-zfs lab-docs docs-cli man fuzz generate need-go need-tools need-etcd clean
 
 build: need-go ## the binary bin/holdfast, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/holdfast ./cmd/holdfast
@@ -51,13 +51,16 @@ bench: build need-tools ## rates, latencies, memory, on this machine
 bench-scale: build need-tools ## a large cluster of simulated hosts against a real controller
 	bin/holdfast bench scale
 
-lab: need-go ## the families of tests that need a real kernel, in virtual machines
+lab: need-go ## the families of tests that need a real kernel, in virtual machines: a choice that takes minutes
 	test/lab/lab
+
+lab-full: need-go ## all of their tests
+	test/lab/lab --full
 
 lab-zfs: ## ZFS's kernel module for them, once: it takes a quarter of an hour
 	test/lab/zfs
 
-lab-docs: need-go ## what the last run of the lab proved, into docs/backends.md
+lab-docs: need-go ## what the last full runs of the lab proved, into docs/backends.md
 	$(GO) run ./test/lab/proven "$${HOLDFAST_LAB:-$${XDG_CACHE_HOME:-$$HOME/.cache}/holdfast-lab}/results" docs/backends.md
 
 fuzz: need-go ## each fuzz target for a while

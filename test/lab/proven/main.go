@@ -4,7 +4,7 @@
 // Command proven writes what the lab proved into a page of the documentation: proven RESULTS PAGE.
 //
 // RESULTS is the folder in which the lab leaves what its families printed; PAGE has two marks, between which the table stands. Families
-// that were left out keep the lines that they have, since nothing new is known of them.
+// that were left out, or of which only a choice was run, keep the lines that they have, since nothing new is known of them as a whole.
 package main
 
 import (
@@ -36,6 +36,9 @@ func run(results, page string) error {
 	}
 	var rows []Row
 	for _, f := range families {
+		if strings.HasSuffix(f.Name(), choice) {
+			continue
+		}
 		read, err := readFamily(filepath.Join(results, f.Name()))
 		if err != nil {
 			return fmt.Errorf("family %s: %w", f.Name(), err)
@@ -53,6 +56,9 @@ func run(results, page string) error {
 	return os.WriteFile(page, []byte(changed), 0o644) //nolint:gosec // Likewise.
 }
 
+// choice ends the name of a folder with what a choice of a family's tests printed.
+const choice = ".quick"
+
 // Row is a line of the table.
 type Row struct {
 	Family string
@@ -63,8 +69,15 @@ type Row struct {
 	Left   []string // Tests that were left out.
 }
 
-// readFamily reads what one family left. One that was left out has no rows.
+// readFamily reads what one family left. One that was left out, or did not end well, has no rows.
 func readFamily(dir string) ([]Row, error) {
+	status, err := os.ReadFile(filepath.Join(dir, "status")) //nolint:gosec // Likewise.
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	if !strings.HasPrefix(string(status), "0 ") {
+		return nil, nil
+	}
 	logs, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil {
 		return nil, err
