@@ -60,7 +60,9 @@ func (p *Pool) Open(ctx context.Context, id pool.ID) (pool.Device, error) {
 		return pool.Device{}, &pool.NotFoundError{Pool: p.c.Name, ID: id}
 	}
 	if !e.Active {
-		if err := p.c.Host.change(ctx, p.c.Group, "lvchange", "-ay", "--ignoreactivationskip", p.path(e.Name)); err != nil {
+		if err := p.delivered(ctx, func() error {
+			return p.c.Host.change(ctx, p.c.Group, "lvchange", "-ay", "--ignoreactivationskip", p.path(e.Name))
+		}); err != nil {
 			return pool.Device{}, fmt.Errorf("open volume %s of pool %s: %w", id, p.c.Name, err)
 		}
 		p.forget(e.UUID)

@@ -21,6 +21,9 @@ func inUse(err error) bool {
 	return command.Said(err, "in use", "is used by another device", "contains a filesystem", "is open")
 }
 
+// unknownToPool tells whether a thin pool does not have a volume that LVM has given it.
+func unknownToPool(err error) bool { return command.Said(err, "No data available") }
+
 // noRoom tells whether a group or thin pool has not enough room.
 func noRoom(err error) bool {
 	return command.Said(err, "insufficient free space", "Insufficient free space", "Insufficient suitable", "not enough free", "is above threshold", "No space left", "maximum size",

@@ -44,9 +44,18 @@ func group(tb testing.TB, name, extent string, numbers ...string) {
 	pooltest.Run(tb, "pvcreate", append([]string{"--yes", "-ff"}, disks...)...)
 	pooltest.Run(tb, "vgcreate", append([]string{"--yes", "--physicalextentsize", extent, name}, disks...)...)
 	tb.Cleanup(func() {
+		settle(tb)
 		pooltest.Run(tb, "vgremove", "--yes", "-ff", name)
 		pooltest.Run(tb, "pvremove", append([]string{"--yes", "-ff"}, disks...)...)
 	})
+}
+
+// settle waits until udev has looked at all that was made and written: it has devices open while it looks.
+func settle(tb testing.TB) {
+	tb.Helper()
+	if _, err := os.Stat("/run/udev/control"); err == nil {
+		pooltest.Run(tb, "udevadm", "settle", "--timeout", "120")
+	}
 }
 
 func must(t *testing.T, err error) {

@@ -37,6 +37,19 @@ func (h *Host) mend(ctx context.Context, name string, g *group) error {
 	return nil
 }
 
+// delivered does what needs a thin volume. When the thin pool does not know the volume, LVM was killed between its own metadata and the message to the pool: it
+// is made to send the message, which it does whenever it loads the pool anew, and the work is done again.
+func (p *Pool) delivered(ctx context.Context, work func() error) error {
+	err := work()
+	if !p.thin() || !unknownToPool(err) {
+		return err
+	}
+	if err := p.c.Host.change(ctx, p.c.Group, "lvchange", "--refresh", p.place()); err != nil {
+		return fmt.Errorf("tell the thin pool of its volumes: %w", err)
+	}
+	return work()
+}
+
 // suspended returns the names of the devices of a group that are suspended, those below before those above.
 func suspended(sys, name string) ([]string, error) {
 	dirs, err := filepath.Glob(filepath.Join(sys, "block/dm-*"))
