@@ -17,5 +17,5 @@ var (
 // MaxCommands is the limit of programs that run at once.
 const MaxCommands = maxCommands
 
-// Suspended finds suspended devices of a group below another sysfs.
-var Suspended = suspended
+// Leftovers finds what a killed program left of a group below another sysfs.
+var Leftovers = leftovers

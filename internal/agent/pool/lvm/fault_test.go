@@ -43,22 +43,32 @@ func finished(t *testing.T, d pool.Driver, id pool.ID, size int64) pool.Device {
 	return device
 }
 
+// dmsetup runs it as the machine wants it: without udev, it makes the nodes of devices itself when it is told so.
+func dmsetup(t *testing.T, args ...string) {
+	t.Helper()
+	if _, without := os.LookupEnv("DM_DISABLE_UDEV"); without {
+		pooltest.Run(t, "env", append([]string{"DM_DISABLE_UDEV=1", "dmsetup"}, args...)...)
+		return
+	}
+	pooltest.Run(t, "dmsetup", args...)
+}
+
 // mapped puts a linear device of device mapper over a disk, and returns what replaces it by another target.
 func mapped(t *testing.T, name, number string) (path string, become func(target string)) {
 	t.Helper()
 	dev := disk(t, number)
 	// Not from the beginning of the disk: LVM would see its label twice.
 	const sectors = "1048576"
-	pooltest.Run(t, "dmsetup", "create", name, "--table", "0 "+sectors+" linear "+dev+" 2048")
+	dmsetup(t, "create", name, "--table", "0 "+sectors+" linear "+dev+" 2048")
 	t.Cleanup(func() {
 		settle(t)
-		pooltest.Run(t, "dmsetup", "remove", "--retry", name)
+		dmsetup(t, "remove", "--retry", name)
 	})
 	return "/dev/mapper/" + name, func(target string) {
 		table := strings.NewReplacer("DEV", dev).Replace(target)
-		pooltest.Run(t, "dmsetup", "suspend", "--noflush", "--nolockfs", name)
-		pooltest.Run(t, "dmsetup", "load", name, "--table", "0 "+sectors+" "+table)
-		pooltest.Run(t, "dmsetup", "resume", name)
+		dmsetup(t, "suspend", "--noflush", "--nolockfs", name)
+		dmsetup(t, "load", name, "--table", "0 "+sectors+" "+table)
+		dmsetup(t, "resume", name)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,7 +48,8 @@ type Host struct {
 // holds up no other.
 type group struct {
 	lane chan struct{}
-	torn bool // A program may have been killed. For who has the lane.
+	torn bool     // A program may have been killed. For who has the lane.
+	thin []string // The thin pools of ours in it. Under the lock of the host.
 	look turn.Look[Report]
 }
 
@@ -72,6 +74,24 @@ func (h *Host) group(name string) *group {
 		h.groups[name] = g
 	}
 	return g
+}
+
+// useThinPool notes that a thin pool of a group is ours.
+func (h *Host) useThinPool(name, thinPool string) {
+	g := h.group(name)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !slices.Contains(g.thin, thinPool) {
+		g.thin = append(g.thin, thinPool)
+	}
+}
+
+// thinPools returns the thin pools of a group that are ours.
+func (h *Host) thinPools(name string) []string {
+	g := h.group(name)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(g.thin)
 }
 
 // report returns what LVM says of a group, after the call began.

@@ -14,23 +14,29 @@ import (
 	"strings"
 )
 
-// mend resumes the devices of a group that a program of LVM left suspended when it was killed: whatever touches them would wait for ever, the next program of LVM too. It is
-// called by whoever has the group's lane, once after the start of the agent and after each program that was killed. As long as another program holds the lock of
-// the group, the devices are that one's.
+// mend takes back what a program of LVM left when it was killed. Whatever touches a suspended device would wait for ever, the next program of LVM too, so
+// that is resumed. And LVM refuses to activate a thin pool as long as one of its parts is active by itself, so such a part of one of our pools goes. Mend is called by whoever has the group's
+// lane, once after the start of the agent and after each program that was killed. As long as another program holds the lock of the group, the devices are that one's.
 func (h *Host) mend(ctx context.Context, name string, g *group) error {
 	if !g.torn {
 		return nil
 	}
-	left, err := suspended("/sys", name)
+	stopped, stray, err := leftovers("/sys", name, h.thinPools(name))
 	if err != nil {
-		return fmt.Errorf("look for suspended devices of volume group %s: %w", name, err)
+		return fmt.Errorf("look for what was left of volume group %s: %w", name, err)
 	}
-	if len(left) > 0 && lockHolder(name) != "" {
+	if len(stopped)+len(stray) > 0 && lockHolder(name) != "" {
 		return nil
 	}
-	for _, device := range left {
+	for _, device := range stopped {
 		if _, err := h.run(ctx, name, "dmsetup", "resume", device); err != nil {
 			return fmt.Errorf("resume what was left suspended: %w", err)
+		}
+	}
+	for _, device := range stray {
+		// Whoever uses it by now keeps it, and the kernel says so.
+		if _, err := h.run(ctx, name, "dmsetup", "remove", "--retry", device); err != nil {
+			return fmt.Errorf("take down a part of a thin pool that was left: %w", err)
 		}
 	}
 	g.torn = false
@@ -50,14 +56,14 @@ func (p *Pool) delivered(ctx context.Context, work func() error) error {
 	return work()
 }
 
-// suspended returns the names of the devices of a group that are suspended, those below before those above.
-func suspended(sys, name string) ([]string, error) {
+// leftovers returns the names of the devices of a group that are suspended, those below before those above, and of those that are parts of
+// some thin pools without a device on them.
+func leftovers(sys, name string, pools []string) (stopped, stray []string, err error) {
 	dirs, err := filepath.Glob(filepath.Join(sys, "block/dm-*"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(minor(a), minor(b)) })
-	var found []string
 	for _, dir := range dirs {
 		read := func(file string) string {
 			text, err := os.ReadFile(filepath.Join(dir, "dm", file))
@@ -67,11 +73,22 @@ func suspended(sys, name string) ([]string, error) {
 			return strings.TrimSpace(string(text))
 		}
 		device := read("name")
-		if read("suspended") == "1" && strings.HasPrefix(read("uuid"), "LVM-") && ofGroup(device, name) {
-			found = append(found, device)
+		if !strings.HasPrefix(read("uuid"), "LVM-") || !ofGroup(device, name) {
+			continue
+		}
+		if read("suspended") == "1" {
+			stopped = append(stopped, device)
+		}
+		if slices.ContainsFunc(pools, func(p string) bool {
+			return device == deviceName(name, p+"_tmeta") || device == deviceName(name, p+"_tdata")
+		}) {
+			above, err := os.ReadDir(filepath.Join(dir, "holders"))
+			if err == nil && len(above) == 0 {
+				stray = append(stray, device)
+			}
 		}
 	}
-	return found, nil
+	return stopped, stray, nil
 }
 
 // minor is the number in the name of a device of device mapper. Devices are made from below.

@@ -220,24 +220,33 @@ func TestHolderOfALockIsFound(t *testing.T) {
 	}
 }
 
-func TestSuspendedDevicesOfTheGroupAreFoundFromBelow(t *testing.T) {
+func TestWhatKilledProgramsLeftOfTheGroupIsFoundFromBelow(t *testing.T) {
 	sys := t.TempDir()
-	for dir, files := range map[string][3]string{
-		"dm-2":  {"vg-tp-tpool", "LVM-abc-tpool", "1"},
-		"dm-10": {"vg-db_00000", "LVM-abc", "1"},
-		"dm-3":  {"vg-db_00001", "LVM-abc", "0"},
-		"dm-4":  {"vg--x-db_00000", "LVM-abc", "1"}, // Of the group vg-x.
-		"dm-5":  {"vg-crypt", "CRYPT-LUKS2-abc", "1"},
-		"dm-6":  {"other-db_00000", "LVM-abc", "1"},
+	for dir, files := range map[string][4]string{
+		"dm-2":  {"vg-tp-tpool", "LVM-abc-tpool", "1", ""},
+		"dm-10": {"vg-db_00000", "LVM-abc", "1", ""},
+		"dm-3":  {"vg-db_00001", "LVM-abc", "0", ""},
+		"dm-4":  {"vg--x-db_00000", "LVM-abc", "1", ""}, // Of the group vg-x.
+		"dm-5":  {"vg-crypt", "CRYPT-LUKS2-abc", "1", ""},
+		"dm-6":  {"other-db_00000", "LVM-abc", "1", ""},
+		"dm-0":  {"vg-tp_tmeta", "LVM-abc-tmeta", "0", "dm-2"},
+		"dm-7":  {"vg-other_tmeta", "LVM-abc-tmeta", "0", ""},
+		"dm-8":  {"vg-other_tdata", "LVM-abc-tdata", "1", ""},
+		"dm-9":  {"vg-theirs_tmeta", "LVM-abc-tmeta", "0", ""}, // Of a thin pool that is not ours.
 	} {
-		at := filepath.Join(sys, "block", dir, "dm")
-		must(t, os.MkdirAll(at, 0o700))
+		at := filepath.Join(sys, "block", dir)
+		must(t, os.MkdirAll(filepath.Join(at, "dm"), 0o700))
+		must(t, os.MkdirAll(filepath.Join(at, "holders", files[3]), 0o700))
 		for i, name := range []string{"name", "uuid", "suspended"} {
-			must(t, os.WriteFile(filepath.Join(at, name), []byte(files[i]+"\n"), 0o600))
+			must(t, os.WriteFile(filepath.Join(at, "dm", name), []byte(files[i]+"\n"), 0o600))
 		}
 	}
-	got, err := lvm.Suspended(sys, "vg")
-	if diff := cmp.Diff([]string{"vg-tp-tpool", "vg-db_00000"}, got); err != nil || diff != "" {
-		t.Errorf("%v, %s", err, diff)
+	stopped, stray, err := lvm.Leftovers(sys, "vg", []string{"tp", "other"})
+	must(t, err)
+	if diff := cmp.Diff([]string{"vg-tp-tpool", "vg-other_tdata", "vg-db_00000"}, stopped); diff != "" {
+		t.Errorf("suspended: %s", diff)
+	}
+	if diff := cmp.Diff([]string{"vg-other_tmeta", "vg-other_tdata"}, stray); diff != "" {
+		t.Errorf("stray: %s", diff)
 	}
 }

@@ -81,6 +81,7 @@ func NewThin(c Config) (*Thin, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.Host.useThinPool(c.Group, c.ThinPool)
 	return &Thin{p}, nil
 }
 
