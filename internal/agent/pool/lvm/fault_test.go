@@ -159,11 +159,11 @@ func TestSlowDiskIsWaitedFor(t *testing.T) {
 
 func TestFullThinPoolRefusesAndIsToldOf(t *testing.T) {
 	group(t, "vg", "64k", "1")
-	pooltest.Run(t, "lvcreate", "--yes", "--size", "32m", "--poolmetadatasize", "2m", "--errorwhenfull", "y", "--thinpool", "tp", "vg")
+	pooltest.Run(t, "lvcreate", "--yes", "--size", "16m", "--poolmetadatasize", "2m", "--errorwhenfull", "y", "--thinpool", "tp", "vg")
 	c := lvm.Config{Name: "p", Group: "vg", ThinPool: "tp"}
 	d := open(t, c)
 	device := finished(t, d, db, 128*mib)
-	err := writeThrough(device.Path, 64*mib)
+	err := writeThrough(device.Path, 20*mib)
 	if err == nil {
 		t.Fatal("more was written than the pool has")
 	}
@@ -171,14 +171,14 @@ func TestFullThinPoolRefusesAndIsToldOf(t *testing.T) {
 	finished(t, thick, pool.ID{Resource: "other"}, mib)
 	must(t, thick.Remove(t.Context(), pool.ID{Resource: "other"}))
 	space, err := d.Space(t.Context())
-	if err != nil || space.Free != 0 || space.Total != 32*mib {
+	if err != nil || space.Free != 0 || space.Total != 16*mib {
 		t.Errorf("a full pool has the space %+v, %v", space, err)
 	}
-	if v, ok, err := pool.Find(t.Context(), d, db); err != nil || !ok || v.Allocated != 32*mib {
+	if v, ok, err := pool.Find(t.Context(), d, db); err != nil || !ok || v.Allocated != 16*mib {
 		t.Errorf("%+v, %t, %v", v, ok, err)
 	}
-	pooltest.Run(t, "lvextend", "--size", "64m", "vg/tp")
-	if space, err = d.Space(t.Context()); err != nil || space.Free != 32*mib {
+	pooltest.Run(t, "lvextend", "--size", "32m", "vg/tp")
+	if space, err = d.Space(t.Context()); err != nil || space.Free != 16*mib {
 		t.Errorf("an enlarged pool has the space %+v, %v", space, err)
 	}
 	must(t, writeThrough(device.Path, mib))

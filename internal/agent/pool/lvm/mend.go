@@ -6,6 +6,7 @@ package lvm
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -43,15 +44,18 @@ func (h *Host) mend(ctx context.Context, name string, g *group) error {
 	return nil
 }
 
-// delivered does what needs a thin volume. When the thin pool does not know the volume, LVM was killed between its own metadata and the message to the pool: it
-// is made to send the message, which it does whenever it loads the pool anew, and the work is done again.
+// delivered does what needs a thin volume. When the thin pool does not know the volume, LVM was killed between its own metadata and the message to the pool. It
+// sends what it still has to say when it makes or removes a thin volume; so it makes and removes one, and the work is done again.
 func (p *Pool) delivered(ctx context.Context, work func() error) error {
 	err := work()
 	if !p.thin() || !unknownToPool(err) {
 		return err
 	}
-	if err := p.c.Host.change(ctx, p.c.Group, "lvchange", "--refresh", p.place()); err != nil {
-		return fmt.Errorf("tell the thin pool of its volumes: %w", err)
+	made := p.c.Host.change(ctx, p.c.Group, "lvcreate", "--yes", "-an", "--thin", "--virtualsize", inBytes(p.Granularity()),
+		"--addtag", ours, "--addtag", tagHalf, "--name", messenger, p.place())
+	// It may be there from a time in which this was broken off; what is there can be removed in any case.
+	if err := p.destroy(ctx, messenger); err != nil {
+		return fmt.Errorf("tell the thin pool of its volumes: %w", errors.Join(made, err))
 	}
 	return work()
 }

@@ -22,6 +22,9 @@ const (
 // rollSuffix is behind the name of what a volume is rolled back to. No name of a volume or snapshot ends so.
 const rollSuffix = "+roll"
 
+// messenger is the name of a volume that is there for a moment. No name of a volume or snapshot is like it.
+const messenger = "holdfast+messenger"
+
 // maxDeviceName is the most bytes of the kernel's name of a device.
 const maxDeviceName = 127
 
