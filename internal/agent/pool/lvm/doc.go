@@ -19,9 +19,9 @@
 // # Commands
 //
 // A [Host] runs all programs for all pools of a host. What is asked of a group is asked once for all who wait for an answer, in one report; a group
-// is changed by one program at a time, and on the whole host a few run at once. A program that has begun to change something is never killed before its limit, since LVM
-// suspends devices while it works. What it left all the same is taken back before the next change: suspended devices, parts of a thin pool that are active by themselves, volumes that
-// the thin pool was not told of. A group that hangs, by a lock or by a disk, holds up no other, and the
+// is changed by one program at a time, and on the whole host a few run at once. A program that has begun to change something is never killed before its
+// limit, since LVM suspends devices while it works. What a killed program left is taken back before the next change: suspended devices, parts of a thin pool
+// that are active by themselves, and a thin volume that its pool was not told of. A group that hangs, by a lock or by a disk, holds up no other, and the
 // error names who holds its lock.
 //
 // LVM is told not to look into what lies on volumes: DRBD devices, zvols, and groups that a guest has made inside of a volume.
