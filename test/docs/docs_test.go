@@ -125,12 +125,17 @@ func TestTheExamplesOfPagesPrintWhatTheyShow(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("devices need root")
 	}
-	for _, page := range []string{"README.md", "docs/snapshots.md"} {
+	for _, page := range []string{"README.md", "docs/snapshots.md", "docs/encryption.md"} {
 		t.Run(page, func(t *testing.T) {
-			env := up(t)
+			env, dir := up(t), t.TempDir()
+			for _, name := range []string{"passphrase", "new-passphrase"} { // Files that examples read.
+				if err := os.WriteFile(filepath.Join(dir, name), []byte("the "+name+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
 			for _, e := range examples(t, "../../"+page) {
 				shell := exec.CommandContext(t.Context(), "sh", "-c", e.command)
-				shell.Env = env
+				shell.Env, shell.Dir = env, dir
 				out, err := shell.CombinedOutput()
 				if failed := err != nil; failed != strings.HasPrefix(e.output, "ERROR") {
 					t.Errorf("%s:%d: $ %s: %v", page, e.line, e.command, err)
