@@ -105,22 +105,36 @@ func (e *nowhere) Unwrap() error { return &e.what }
 
 // Pool implements job.Host.
 func (w *works) Pool(ctx context.Context, id pool.ID) (string, pool.Driver, error) {
-	return w.search(ctx, &nowhere{pool.NotFoundError{ID: id}}, func(d pool.Driver) (bool, error) {
+	name, d, err := w.search(ctx, &nowhere{pool.NotFoundError{ID: id}}, func(d pool.Driver) (bool, error) {
+		if _, known := w.machine.IsEncrypted(pool.SnapshotID{Resource: id.Resource, Volume: id.Volume}); !known && !job.IsClone(id) {
+			return false, nil
+		}
 		_, ok, err := pool.Find(ctx, d, id)
 		return ok, err
 	})
+	return w.above(name, d, pool.SnapshotID{Resource: id.Resource, Volume: id.Volume}, err)
+}
+
+// above returns the driver of what users see: of an encrypted volume, that is not what its pool has. A clone of a job is removed in any case by the one that
+// knows both.
+func (w *works) above(name string, d pool.Driver, id pool.SnapshotID, err error) (string, pool.Driver, error) {
+	if encrypted, _ := w.machine.IsEncrypted(id); err == nil && (encrypted || job.IsClone(id.Of())) {
+		d, err = w.machine.Encrypted(name, "")
+	}
+	return name, d, err
 }
 
 // Keeper implements job.Host.
 func (w *works) Keeper(ctx context.Context, id pool.SnapshotID) (string, pool.Driver, error) {
-	return w.search(ctx, &nowhere{pool.NotFoundError{ID: id.Of(), Snapshot: id.Snapshot}}, func(d pool.Driver) (bool, error) {
+	name, d, err := w.search(ctx, &nowhere{pool.NotFoundError{ID: id.Of(), Snapshot: id.Snapshot}}, func(d pool.Driver) (bool, error) {
 		s, ok := d.(pool.Snapshotter)
-		if !ok {
+		if _, known := w.machine.IsEncrypted(id); !ok || !known {
 			return false, nil
 		}
 		all, err := s.Snapshots(ctx, id.Resource)
 		return slices.ContainsFunc(all, func(s pool.Snapshot) bool { return s.ID.Compare(id) == 0 && !s.New }), err
 	})
+	return w.above(name, d, id, err)
 }
 
 // jobHolder is the name by which a job holds pools: the same after a restart.

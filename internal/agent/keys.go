@@ -20,27 +20,52 @@ import (
 const notKept = "keys are not kept on hosts, and no controller has sent it since the agent was started"
 
 // keys are what opens the encrypted volumes of this host, as the wishes say that were looked at
-// last. They are in memory alone. The zero value is ready for use.
+// last, and which volumes and snapshots are encrypted at all. They are in memory alone. The zero
+// value is ready for use.
 type keys struct {
-	mu  sync.Mutex
-	all map[pool.ID]*agentpb.Luks
+	mu        sync.Mutex
+	all       map[pool.ID]*agentpb.Luks // nil for a volume that is not encrypted
+	snapshots map[pool.SnapshotID]bool  // whether they are of encrypted volumes
 }
 
-// note keeps what a wish says of the volumes of a resource, and forgets it of those that are to go.
+// note keeps what a wish says of the volumes and snapshots of a resource, and forgets it of those
+// that are to go.
 func (k *keys) note(w Want) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.all == nil {
+		k.all, k.snapshots = map[pool.ID]*agentpb.Luks{}, map[pool.SnapshotID]bool{}
+	}
 	for _, v := range w.Volumes {
 		id := pool.ID{Resource: w.Resource, Volume: int(v.Number)}.Fold()
-		if v.Luks == nil || w.Destroy || v.Destroy {
+		if w.Destroy || v.Destroy {
 			delete(k.all, id)
-			continue
+		} else {
+			k.all[id] = v.Luks
 		}
-		if k.all == nil {
-			k.all = map[pool.ID]*agentpb.Luks{}
-		}
-		k.all[id] = v.Luks
 	}
+	for _, s := range w.Snapshots {
+		for _, p := range s.Parts {
+			id := pool.SnapshotID{Resource: w.Resource, Volume: int(p.Number), Snapshot: s.Name}.Fold()
+			if s.Destroy {
+				delete(k.snapshots, id)
+			} else {
+				k.snapshots[id] = p.Encrypted
+			}
+		}
+	}
+}
+
+// encrypted tells whether a volume, or a snapshot of one, is encrypted, and whether that is known.
+func (k *keys) encrypted(id pool.SnapshotID) (encrypted, known bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if id.Snapshot != "" {
+		encrypted, known = k.snapshots[id.Fold()]
+		return encrypted, known
+	}
+	l, known := k.all[id.Of().Fold()]
+	return l != nil, known
 }
 
 // of returns the key of a volume.

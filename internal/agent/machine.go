@@ -101,6 +101,12 @@ func (m *Machine) Driver(name, provider string) (pool.Driver, error) {
 	return o.driver, err
 }
 
+// IsEncrypted tells whether a snapshot or, when none is named, a volume of an assigned resource
+// lies encrypted in its pool, and whether that is known already.
+func (m *Machine) IsEncrypted(id pool.SnapshotID) (encrypted, known bool) {
+	return m.keys.encrypted(id)
+}
+
 // Encrypted implements stack.Encrypter for the same pools.
 func (m *Machine) Encrypted(name, provider string) (pool.Driver, error) {
 	o, err := m.opened(name, provider)

@@ -49,11 +49,8 @@ func (k *Keyring) Mint() Minting {
 
 // Key returns a new random key, sealed under the master key; the same one for the same name.
 func (m Minting) Key(name string) ([]byte, error) {
-	if m.box == nil {
-		if m.why == nil {
-			return nil, noPassphrase()
-		}
-		return nil, m.why
+	if err := m.Check(); err != nil {
+		return nil, err
 	}
 	// Each name has a key and a nonce of its own, which nobody can tell from chance without the seed.
 	made, err := hkdf.Key(sha256.New, m.seed, nil, name, VolumeKey+nonceSize)
@@ -62,6 +59,17 @@ func (m Minting) Key(name string) ([]byte, error) {
 	}
 	nonce := made[VolumeKey:]
 	return m.box.Seal(nonce[:nonceSize:nonceSize], nonce, made[:VolumeKey], []byte(volumeKeys)), nil
+}
+
+// Check refuses as Key does.
+func (m Minting) Check() error {
+	if m.box != nil {
+		return nil
+	}
+	if m.why == nil {
+		return noPassphrase()
+	}
+	return m.why
 }
 
 // ErrLocked says that the master key is not open.
@@ -82,14 +90,6 @@ func (k *Keyring) Open(sealed []byte) ([]byte, error) {
 		return nil, errors.New("what the database has for the key of the volume is not what the master key of this cluster has sealed")
 	}
 	return key, nil
-}
-
-// Check refuses while the master key is not open.
-func (k *Keyring) Check() error {
-	if k.State() == Unlocked {
-		return nil
-	}
-	return k.lacking()
 }
 
 // lacking says why there is no open master key.

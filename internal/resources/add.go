@@ -75,6 +75,11 @@ func (s *Resources) furnish(tx *store.Tx, d schema.Definition, row *schema.Resou
 	if !ok {
 		return errs.New(errs.NotFound, errs.StoragePool, "storage pool %s does not exist on node %s", pool, schema.NameOfNode(tx, row.Node))
 	}
+	if row.Kind == schema.Diskful && model.Encrypts(d.Layers) { // Its host could not open it.
+		if err := b.keys.Check(); err != nil {
+			return err
+		}
+	}
 	row.Volumes = nil
 	for vd := range schema.VolumesOf(tx, d.Name.Key()) {
 		if vd.Deleting {

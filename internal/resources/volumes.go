@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/observed"
+	"github.com/holdfast-storage/holdfast/internal/passphrase"
 	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/store"
@@ -130,6 +131,7 @@ func (s *Resources) ModifyVolumeDefinition(ctx context.Context, definition strin
 	var notices []errs.Notice
 	var d schema.Definition
 	var ids []model.ResourceID
+	keys := s.Keys.Mint()
 	rev, err := schema.Update(ctx, s.Store, func(tx *store.Tx) error {
 		ids = nil
 		vd, err := schema.FindVolumeDefinition(tx, definition, model.VolumeNumber(nr))
@@ -147,7 +149,7 @@ func (s *Resources) ModifyVolumeDefinition(ctx context.Context, definition strin
 				Kind: errs.SameSize, Object: errs.VolumeDefinition, Message: "the volume has that size already",
 			})
 		} else if c.Size != nil {
-			if ids, err = s.grow(tx, d, &vd, *c.Size); err != nil {
+			if ids, err = s.grow(tx, d, &vd, *c.Size, keys); err != nil {
 				return err
 			}
 		}
@@ -166,7 +168,7 @@ func (s *Resources) ModifyVolumeDefinition(ctx context.Context, definition strin
 }
 
 // grow sets a larger size, and promises the difference in every pool.
-func (s *Resources) grow(tx *store.Tx, d schema.Definition, vd *schema.VolumeDefinition, size int64) ([]model.ResourceID, error) {
+func (s *Resources) grow(tx *store.Tx, d schema.Definition, vd *schema.VolumeDefinition, size int64, keys passphrase.Minting) ([]model.ResourceID, error) {
 	if err := model.CheckVolumeSize(size); err != nil {
 		return nil, err
 	}
@@ -180,7 +182,7 @@ func (s *Resources) grow(tx *store.Tx, d schema.Definition, vd *schema.VolumeDef
 			Because("it is being deleted")
 	}
 	if model.Encrypts(d.Layers) && vd.Key != nil {
-		if err := s.Keys.Check(); err != nil {
+		if err := keys.Check(); err != nil {
 			return nil, err
 		}
 	}

@@ -78,11 +78,15 @@ func passphraseCode(e *errs.Error) wire.RetCode {
 	}
 }
 
-// status returns the status of an error that the API's rule does not know, and 0 for all others. A controller that takes no
-// writes now is no fault of the request, and not for ever.
+// status returns the status of an error that the API's rule does not know or has another for, and 0 for all others. A controller that
+// takes no writes now is no fault of the request, and not for ever. A key that is locked is the one thing that is not there whose
+// absence is no answer: clients throw away what a status 404 says.
 func status(e *errs.Error) int {
-	if e.Kind == errs.Unavailable {
+	switch {
+	case e.Kind == errs.Unavailable:
 		return http.StatusServiceUnavailable
+	case e.Attr == errs.MasterKey:
+		return http.StatusInternalServerError
 	}
 	return 0
 }

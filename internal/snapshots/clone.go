@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/observed"
+	"github.com/holdfast-storage/holdfast/internal/passphrase"
 	"github.com/holdfast-storage/holdfast/internal/props"
 	"github.com/holdfast-storage/holdfast/internal/schema"
 	"github.com/holdfast-storage/holdfast/internal/store"
@@ -45,6 +46,7 @@ type cloning struct {
 	n        NewClone
 	fresh    schema.Definition // as the request says it
 	layers   []model.Layer
+	keys     passphrase.Minting
 	job      string
 	made     schema.Definition
 }
@@ -54,7 +56,7 @@ func (s *Snapshots) newCloning(source string, n NewClone) (*cloning, error) {
 		return nil, err
 	}
 	id := s.NewID()
-	c := &cloning{source: source, n: n, job: id}
+	c := &cloning{source: source, n: n, job: id, keys: s.Resources.Keys.Mint()}
 	var err error
 	if c.layers, err = model.ParseLayers(n.Layers); err != nil {
 		return nil, err
@@ -78,6 +80,11 @@ func (c *cloning) commit(tx *store.Tx) error {
 	src, err := schema.FindDefinition(tx, c.source)
 	if err != nil {
 		return err
+	}
+	if model.Encrypts(src.Layers) { // No host could open the clone.
+		if err := c.keys.Check(); err != nil {
+			return err
+		}
 	}
 	if err := c.request.commit(tx); err != nil {
 		return err

@@ -180,6 +180,13 @@ func TestAControllerThatWasStartedAnewIsLocked(t *testing.T) {
 	w.refused(w.spawn("more", sealed()), client.FailNotFoundCryptKey, "enter it")
 	_, err := w.api.ModifyVolumeDefinition(ctx, "open", 0, client.VolumeDefinitionModify{Size: new(client.SizeKiB(128 << 10))})
 	w.refused(err, client.FailNotFoundCryptKey, "enter it")
+	_, err = w.api.Clone(ctx, "open", client.CloneRequest{Name: "clone"})
+	w.refused(err, client.FailNotFoundCryptKey, "enter it")
+	ok(t)(w.api.CreateSnapshot(ctx, "open", client.SnapshotCreate{Name: "snap"}))
+	ok(t)(w.api.CreateResourceDefinition(ctx, client.ResourceDefinitionCreate{ResourceDefinition: client.NewResourceDefinition{Name: "back"}}))
+	ok(t)(w.api.RestoreVolumeDefinitions(ctx, "open", "snap", client.SnapshotRestore{ToResource: "back"}))
+	_, err = w.api.RestoreResource(ctx, "open", "snap", client.SnapshotRestore{ToResource: "back"})
+	w.refused(err, client.FailNotFoundCryptKey, "enter it")
 	_, err = w.api.EnterPassphrase(ctx, first)
 	w.refused(err, wire.FailMissingProps, "last changed to")
 	_, err = w.api.EnterPassphrase(ctx, "")
@@ -192,11 +199,13 @@ func TestAControllerThatWasStartedAnewIsLocked(t *testing.T) {
 		t.Error("the volume is not open")
 	}
 	must(0, w.spawn("more", sealed()))(t)
+	ok(t)(w.api.RestoreResource(ctx, "open", "snap", client.SnapshotRestore{ToResource: "back"}))
 	ok(t)(w.api.ModifyVolumeDefinition(ctx, "open", 0, client.VolumeDefinitionModify{Size: new(client.SizeKiB(128 << 10))}))
 
 	// All can be deleted while it is locked.
 	w = w.again(stays, reboots)
-	for _, name := range []string{"open", "shut", "more", "plain", "plain-too"} {
+	ok(t)(w.api.DeleteSnapshot(ctx, "open", "snap"))
+	for _, name := range []string{"open", "shut", "more", "back", "plain", "plain-too"} {
 		ok(t)(w.api.DeleteResourceDefinition(ctx, name))
 	}
 	for name, a := range w.Agents {

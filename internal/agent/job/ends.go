@@ -9,7 +9,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/holdfast-storage/holdfast/internal/agent/luks"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 )
 
@@ -101,11 +103,16 @@ func (r *run) source(ctx context.Context) (string, error) {
 	return open(ctx, d, v)
 }
 
+const clonePrefix = "holdfast-job-"
+
+// IsClone tells whether a volume is one that a job has made for itself.
+func IsClone(id pool.ID) bool { return strings.HasPrefix(id.Fold().Resource, clonePrefix) }
+
 // cloneOf is the name of the clone that a job reads.
 func cloneOf(job string) pool.ID {
 	const digits = 16
 	h := sha256.Sum256([]byte(job))
-	return pool.ID{Resource: "holdfast-job-" + hex.EncodeToString(h[:])[:digits]}
+	return pool.ID{Resource: clonePrefix + hex.EncodeToString(h[:])[:digits]}
 }
 
 // cloned makes a clone and returns its device. It stays NEW: nobody else is ever told of it.
@@ -134,7 +141,7 @@ func (r *run) cloned(ctx context.Context, name string, d pool.Driver, from pool.
 	if err := cloner.Clone(ctx, id, size, from, progress); err != nil {
 		return "", fmt.Errorf("clone what is to be read: %w", err)
 	}
-	dev, err := d.Open(ctx, id)
+	dev, err := d.Open(luks.CopyOf(ctx, from.Of()), id)
 	return dev.Path, err
 }
 

@@ -24,6 +24,27 @@ type Copier struct {
 	below copier
 }
 
+type copyKey struct{}
+
+// CopyOf returns a context for Open of a NEW volume that was made from another and has no key of its own: it opens with the key of that one, and is not given a new
+// header when it does not.
+func CopyOf(ctx context.Context, source pool.ID) context.Context {
+	return context.WithValue(ctx, copyKey{}, source)
+}
+
+func isCopy(ctx context.Context) bool {
+	_, is := ctx.Value(copyKey{}).(pool.ID)
+	return is
+}
+
+// key returns the key of a volume, or of what it was made from.
+func (d *Driver) key(ctx context.Context, id pool.ID) ([]byte, error) {
+	if source, is := ctx.Value(copyKey{}).(pool.ID); is {
+		id = source
+	}
+	return d.c.Key(ctx, id)
+}
+
 // TakeSnapshot implements pool.Snapshotter.
 func (d *Copier) TakeSnapshot(ctx context.Context, id pool.SnapshotID, progress pool.Progress) error {
 	return inNet(d.below.TakeSnapshot(ctx, id, progress))

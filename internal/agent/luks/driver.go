@@ -197,19 +197,34 @@ func (d *Driver) Finish(ctx context.Context, id pool.ID) error {
 		return d.below.Finish(ctx, id)
 	}
 	device, open, err := mapped(id, v.Device)
-	if err == nil && !open {
-		if device, err = d.open(ctx, v); err != nil {
-			return fmt.Errorf("finish volume %s: %w", id, err)
-		}
-		defer func() { _ = errors.Join(d.shut(ctx, id), d.closeBelow(ctx, v)) }()
-	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case open:
 		err = flush(device.Path)
+	default:
+		err = d.head(ctx, v)
 	}
 	if err != nil {
 		return fmt.Errorf("finish volume %s: %w", id, err)
 	}
 	return d.below.Finish(ctx, id)
+}
+
+// head gives a NEW volume that is not open a header, unless it has one. One that was made from another has that of its source, which is never replaced, and needs
+// no key to be finished.
+func (d *Driver) head(ctx context.Context, v pool.Volume) error {
+	below, err := d.below.Open(ctx, v.ID)
+	if err != nil {
+		return err
+	}
+	err = d.hasHeader(ctx, v.ID, below.Path)
+	if _, none := errors.AsType[*HeaderError](err); none {
+		var key []byte
+		if key, err = d.key(ctx, v.ID); err == nil {
+			err = d.format(ctx, below.Path, key)
+		}
+	}
+	return errors.Join(err, d.closeBelow(ctx, v))
 }
 
 // closeBelow closes what is below a volume unless it was open before.
@@ -270,7 +285,7 @@ func (d *Driver) open(ctx context.Context, v pool.Volume) (pool.Device, error) {
 
 // unlockOrFormat unlocks a volume. A NEW one that cannot be unlocked gets a header.
 func (d *Driver) unlockOrFormat(ctx context.Context, v pool.Volume, below pool.Device) error {
-	key, err := d.c.Key(ctx, v.ID)
+	key, err := d.key(ctx, v.ID)
 	if err != nil {
 		return err
 	}
@@ -280,7 +295,7 @@ func (d *Driver) unlockOrFormat(ctx context.Context, v pool.Volume, below pool.D
 	}
 	_, wrong := errors.AsType[*WrongKeyError](err)
 	_, none := errors.AsType[*HeaderError](err)
-	if !v.New || !wrong && !none {
+	if !v.New || !wrong && !none || isCopy(ctx) {
 		return err
 	}
 	if err := d.format(ctx, below.Path, key); err != nil {
@@ -295,7 +310,7 @@ func (d *Driver) fit(ctx context.Context, id pool.ID, below, device pool.Device)
 	if device.Size == want {
 		return device, nil
 	}
-	key, err := d.c.Key(ctx, id)
+	key, err := d.key(ctx, id)
 	if err != nil {
 		return pool.Device{}, err
 	}
