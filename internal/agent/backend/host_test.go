@@ -255,15 +255,21 @@ func (h *host) lsblk(tree bool) string {
 
 func (h *host) blkid(c command.Command, path string) (string, error) {
 	p := h.at(path)
+	entry := ""
+	if h.Disks[path] == nil && p != nil { // Of a partition, it tells what the table says.
+		entry = " PART_ENTRY_SCHEME=\"gpt\" PART_ENTRY_NAME=\"x\" PART_ENTRY_TYPE=\"y\""
+	}
 	switch {
-	case p == nil || p.Kind == "" && p.Table == "":
+	case p == nil || p.Kind == "" && p.Table == "" && entry == "":
 		return "", fails(c, 2, "")
 	case p.Kind == "several":
 		return "", fails(c, 8, "")
-	case p.Kind == "":
-		return fmt.Sprintf("%s: PTUUID=\"1\" PTTYPE=%q\n", path, p.Table), nil
+	case p.Kind != "":
+		entry = fmt.Sprintf(" LABEL=%q UUID=\"1\" TYPE=%q USAGE=\"x\"", p.Label, p.Kind) + entry
+	case p.Table != "":
+		entry = fmt.Sprintf(" PTUUID=\"1\" PTTYPE=%q", p.Table)
 	}
-	return fmt.Sprintf("%s: LABEL=%q UUID=\"1\" TYPE=%q USAGE=\"x\"\n", path, p.Label, p.Kind), nil
+	return path + ":" + entry + "\n", nil
 }
 
 func (h *host) wipefs(c command.Command, path string) error {

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/device"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/command"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 )
@@ -217,13 +219,29 @@ func (m member) is(b device.Block) bool {
 	return b.Size == m.Size && b.Serial == m.Serial && b.WWN == m.WWN
 }
 
+// released waits for a moment until nobody in the kernel claims a device, which ZFS may do a little longer than its program runs.
+func (z zpools) released(ctx context.Context, path string) bool {
+	const (
+		tries = 20
+		pause = 50 * time.Millisecond
+	)
+	for try := 1; ; try++ {
+		if z.finder.Unclaimed(path) == nil {
+			return true
+		}
+		if try == tries || pool.Pause(ctx, pause) != nil {
+			return false
+		}
+	}
+}
+
 // wipe takes what ZFS has left on a device away. It leaves a device with anything else on it, or that someone uses.
 func (z zpools) wipe(ctx context.Context, r record, m member, blocks []device.Block) error {
 	b, ok := z.finder.Find(blocks, m.Path)
-	if !ok || !m.is(b) || z.finder.Unclaimed(b.Path) != nil {
+	if !ok || !m.is(b) || len(b.Children) > 0 && !partitioned(b) {
 		return nil
 	}
-	if len(b.Children) > 0 && !partitioned(b) {
+	if !z.released(ctx, b.Path) { // By someone who has made something else of it.
 		return nil
 	}
 	for _, part := range append(slices.Clone(b.Children), b) {

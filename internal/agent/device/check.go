@@ -150,7 +150,7 @@ type Signature struct {
 func (s Signature) None() bool { return s == Signature{} }
 
 // pair matches one thing that blkid tells.
-var pair = regexp.MustCompile(`\b(TYPE|PTTYPE|LABEL)="([^"]*)"`)
+var pair = regexp.MustCompile(`\b([A-Z0-9_]+)="((?:[^"\\]|\\.)*)"`)
 
 // Signature looks what is on a device. What blkid cannot tell is an error.
 func (f *Finder) Signature(ctx context.Context, path string) (Signature, error) {
@@ -170,21 +170,30 @@ func (f *Finder) Signature(ctx context.Context, path string) (Signature, error) 
 	if err != nil {
 		return Signature{}, fmt.Errorf("look what is on device %s: %w", path, err)
 	}
-	s := Signature{}
-	for _, m := range pair.FindAllSubmatch(r.Stdout, -1) {
-		switch string(m[1]) {
-		case "TYPE":
-			s.Type = string(m[2])
-		case "PTTYPE":
-			s.Table = string(m[2])
-		case "LABEL":
-			s.Label = string(m[2])
+	return parseSignature(r.Stdout), nil
+}
+
+// parseSignature reads what blkid prints of a device. Of a partition it also tells what the table says, which is nothing on it.
+func parseSignature(output []byte) Signature {
+	told := pair.FindAllSubmatch(output, -1)
+	s, more := Signature{}, len(told) == 0
+	for _, m := range told {
+		key, value := string(m[1]), string(m[2])
+		switch {
+		case key == "TYPE":
+			s.Type = value
+		case key == "PTTYPE":
+			s.Table = value
+		case key == "LABEL":
+			s.Label = value
+		case !strings.HasPrefix(key, "PART_ENTRY_"):
+			more = true
 		}
 	}
-	if s.Type == "" && s.Table == "" {
+	if s.Type == "" && s.Table == "" && (more || s.Label != "") {
 		s.Several = true // Something is there, in words that are not known here.
 	}
-	return s, nil
+	return s
 }
 
 // blank refuses a device with anything on it.

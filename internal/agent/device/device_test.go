@@ -158,6 +158,35 @@ func TestADeviceIsFreeOnlyWhenTheHostItselfSaysSo(t *testing.T) {
 	}
 }
 
+func TestWhatIsOnADeviceIsReadFromTheDevice(t *testing.T) {
+	for _, c := range []struct {
+		said string
+		code int
+		want device.Signature
+		none bool
+	}{
+		{"", 2, device.Signature{}, true},
+		{"", 8, device.Signature{Several: true}, false},
+		{`/dev/sda: UUID="x" VERSION="1.0" TYPE="ext4" USAGE="filesystem"`, 0, device.Signature{Type: "ext4"}, false},
+		{`/dev/sda: PTUUID="x" PTTYPE="gpt"`, 0, device.Signature{Table: "gpt"}, false},
+		{`/dev/sda1: PART_ENTRY_SCHEME="gpt" PART_ENTRY_NAME="a \"TYPE=\" b" PART_ENTRY_TYPE="x" PART_ENTRY_DISK="254:0"`, 0, device.Signature{}, true},
+		{`/dev/sda1: VERSION="5000" LABEL="tank" UUID="1" TYPE="zfs_member" PART_ENTRY_TYPE="x"`, 0, device.Signature{Type: "zfs_member", Label: "tank"}, false},
+		{"", 0, device.Signature{Several: true}, false},
+		{`/dev/sda: USAGE="crypto"`, 0, device.Signature{Several: true}, false},
+	} {
+		run := func(context.Context, command.Command) (command.Result, error) {
+			if c.code != 0 {
+				return command.Result{}, &command.Error{Kind: command.Exited, Code: c.code}
+			}
+			return command.Result{Stdout: []byte(c.said + "\n")}, nil
+		}
+		got, err := (&device.Finder{Run: command.RunnerFunc(run)}).Signature(t.Context(), "/dev/sda")
+		if err != nil || got != c.want || got.None() != c.none {
+			t.Errorf("%q, %d: %+v, %v", c.said, c.code, got, err)
+		}
+	}
+}
+
 func TestAHostWithoutLsblkSaysSo(t *testing.T) {
 	missing := &command.Error{Kind: command.NotInstalled, Program: "lsblk", Code: -1}
 	f := device.Finder{Run: &host{err: missing}}
