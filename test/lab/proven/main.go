@@ -1,7 +1,7 @@
 // Copyright The Holdfast Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command proven writes what the lab proved into a page of the documentation: proven RESULTS PAGE.
+// Command proven writes what the lab proved into a page of the documentation: proven RESULTS PAGE, in the root of the project.
 //
 // RESULTS is the folder in which the lab leaves what its families printed; PAGE has two marks, between which the table stands. Families
 // that were left out, or of which only a choice was run, keep the lines that they have, since nothing new is known of them as a whole.
@@ -36,8 +36,8 @@ func run(results, page string) error {
 	}
 	var rows []Row
 	for _, f := range families {
-		if strings.HasSuffix(f.Name(), choice) {
-			continue
+		if _, err := os.Stat(filepath.Join(scripts, f.Name())); err != nil {
+			continue // A choice, or a family that there is no more.
 		}
 		read, err := readFamily(filepath.Join(results, f.Name()))
 		if err != nil {
@@ -56,8 +56,8 @@ func run(results, page string) error {
 	return os.WriteFile(page, []byte(changed), 0o644) //nolint:gosec // Likewise.
 }
 
-// choice ends the name of a folder with what a choice of a family's tests printed.
-const choice = ".quick"
+// scripts is the folder with the families, from the root of the project.
+const scripts = "test/lab/families"
 
 // Row is a line of the table.
 type Row struct {
