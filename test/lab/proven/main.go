@@ -36,7 +36,7 @@ func run(results, page string) error {
 	}
 	var rows []Row
 	for _, f := range families {
-		if _, err := os.Stat(filepath.Join(scripts, f.Name())); err != nil {
+		if _, err := os.Stat(filepath.Join(scripts, f.Name())); err != nil { //nolint:gosec // Who runs this names his own files.
 			continue // A choice, or a family that there is no more.
 		}
 		read, err := readFamily(filepath.Join(results, f.Name()))
