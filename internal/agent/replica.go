@@ -88,10 +88,6 @@ func (x replica) below() (stack.Want, error) {
 		if v.Pool == nil {
 			continue // it uses the others' over the network
 		}
-		if v.RollBack != nil {
-			return stack.Want{}, errs.New(errs.Unsupported, errs.Volume, "volume %d of resource %s cannot be rolled back", v.Number, x.want.Resource).
-				Because("its replicas are kept equal by %s, which would undo it", model.DRBD).Fix("restore the snapshot into a new resource")
-		}
 		v.Filesystem, v.Stretch = nil, false
 		if x.want.DRBD != nil && v.Size > 0 {
 			v.Size = assignment.Backing(&agentpb.Resource{Drbd: x.want.DRBD}, &agentpb.Volume{Size: v.Size, Drbd: v.DRBD})
@@ -182,6 +178,15 @@ func (m *Machine) applyReplica(ctx context.Context, w Want) (Result, error) {
 	if len(waiting) > 0 {
 		result, err := m.inspectReplica(ctx, w)
 		result.Pending, result.Waits = true, true
+		return result, err
+	}
+	done, err := x.rollBack(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	if !done {
+		result, err := m.inspectReplica(ctx, w)
+		result.Pending = true
 		return result, err
 	}
 	lower, err := m.stack.Apply(ctx, x.wish)

@@ -79,7 +79,7 @@ func (x replica) formatVolume(ctx context.Context, v VolumeWant) error {
 			Fix("make the filesystem by hand, or delete the resource")
 	}
 	if !began {
-		if err := write(note); err != nil {
+		if err := write(note, ""); err != nil {
 			return fmt.Errorf("note that a filesystem is being made: %w", err)
 		}
 	}
@@ -105,22 +105,26 @@ func (x replica) note(v VolumeWant) string {
 func (x replica) forgetNotes() error {
 	var all error
 	for _, v := range x.want.Volumes {
-		all = errors.Join(all, remove(x.note(v)))
+		all = errors.Join(all, remove(x.note(v)), remove(x.note(v)+rollBackSuffix))
 	}
 	return all
 }
 
-// write makes an empty file that outlives a crash.
-func write(path string) error {
+// write makes a file that outlives a crash.
+func write(path, text string) error {
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(path+"~", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+"~", path); err != nil {
 		return err
 	}
 	d, err := os.Open(folder)

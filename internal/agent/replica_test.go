@@ -531,3 +531,64 @@ func TestWritersAreHeldBackWhereTheReplicaIsUsed(t *testing.T) {
 		t.Error("it is held back still")
 	}
 }
+
+func TestReplicasAreRolledBackWhateverStepTheAgentIsKilledAt(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for step := 1; ; step++ {
+			reached := false
+			t.Run(fmt.Sprintf("step %d, done %v", step, after), func(t *testing.T) {
+				r := newReplicas(t, "n1", "n2")
+				part := agent.SnapshotPart{Pool: agent.Pool{Name: "pool1", Provider: model.File}}
+				snapshot := func(w *agent.Want) {
+					w.Snapshots = []agent.SnapshotWant{{Name: "s1", Parts: []agent.SnapshotPart{part}}}
+				}
+				r.settle(r.wants(64*mib, snapshot))
+				id := pool.ID{Resource: "r1"}
+				for _, h := range r.hosts {
+					if err := h.memory.Put(id, "after"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r.hosts["n1"].node.Write(1000)
+				before := map[string]string{}
+				for _, name := range []string{"n1", "n2"} {
+					h := r.hosts[name]
+					h.steps, h.after = 0, after
+					below, _, err := h.memory.Find(t.Context(), id)
+					if err != nil {
+						t.Fatal(err)
+					}
+					before[name] = h.node.Generation(below.Device.Path)
+					h.kill = func(n int) error {
+						if n == step {
+							reached = true
+							return errKilled
+						}
+						return nil
+					}
+				}
+				results := r.settle(r.wants(64*mib, snapshot, func(w *agent.Want) {
+					w.Volumes[0].Existing, w.Snapshots[0].Existing = true, true
+					w.Volumes[0].RollBack = &agentpb.RollBack{Snapshot: "s1", Token: "0123456789abcdef0123456789abcdef"}
+				}))
+				for name, result := range results {
+					r.wantVolume(name, result, drbdDevice, "UpToDate", 64*mib)
+					if got := r.hosts[name].memory.Content(id); got == "after" || result.Volumes[0].GetRolledBack() == "" {
+						t.Errorf("%s has %q, %v", name, got, result)
+					}
+					if state := result.DRBD.GetConnections()[0].GetState(); state != "Connected" {
+						t.Errorf("%s is %s", name, state)
+					}
+					if now := r.hosts[name].node.Generation(result.Volumes[0].GetBackingPath()); now == before[name] || now < "8" {
+						t.Errorf("the data of %s has the generation %s, and had %s", name, now, before[name])
+					}
+				}
+				r.settle(r.wants(64*mib, func(w *agent.Want) { w.Destroy = true }, snapshot, func(w *agent.Want) { w.Snapshots[0].Destroy = true }))
+				r.wantNothing()
+			})
+			if t.Failed() || !reached {
+				break
+			}
+		}
+	}
+}

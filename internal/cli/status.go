@@ -203,7 +203,11 @@ func (o *overview) addVolumes(replicas []client.ResourceWithVolumes) {
 				by[name] = &stateSeen{State: name, color: state.color}
 			}
 			by[name].Count++
-			if first, failed := v.Reports.FirstError(); failed {
+			first, failed := v.Reports.FirstError()
+			if i := slices.IndexFunc(v.Reports, func(rc client.Rc) bool { return rc.RetCode.Is(wire.WarnStorageError) }); !failed && i >= 0 {
+				first, failed = v.Reports[i], true
+			}
+			if failed {
 				o.Failing = append(o.Failing, failing{
 					What: fmt.Sprintf("volume %d of %s", v.VolumeNumber, r.Name), Node: r.NodeName, Reason: reason(first), Since: r.CreateTimestamp,
 				})

@@ -95,7 +95,7 @@ type request struct {
 	props   []model.Props
 	hidden  bool
 	auto    bool
-	several bool // more than one node has to take them, or there is more than one
+	several bool // more than one node has to take them, or may write to them, or there is more than one
 	notices []errs.Notice
 }
 
@@ -149,7 +149,7 @@ func (r *request) uuid(format string, args ...any) string {
 // once; otherwise nobody is told until writers are held back.
 func (r *request) commit(tx *store.Tx) error {
 	r.notices = nil
-	parts := 0
+	parts, remote := 0, false
 	rows := make([]schema.Snapshot, len(r.list))
 	nodes := make([][]schema.Resource, len(r.list))
 	for i, n := range r.list {
@@ -164,8 +164,9 @@ func (r *request) commit(tx *store.Tx) error {
 			return err
 		}
 		parts += len(nodes[i])
+		remote = remote || model.Replicates(d.Layers) // its writers may be on any node that has a replica
 	}
-	r.several = parts > 1
+	r.several = parts > 1 || remote
 	state := schema.SnapshotTaking
 	if r.several {
 		state = schema.SnapshotPlanned

@@ -171,9 +171,18 @@ func (x *replica) reports() wire.RcList {
 		}
 		return wire.RcList{rc}
 	}
-	f := x.seen.Failure
-	if f == nil || !x.seen.Current {
+	if !x.seen.Current {
 		return nil
+	}
+	var list wire.RcList
+	if now := x.seen.DRBD; now != nil {
+		for _, problem := range now.Problems {
+			list = append(list, entry(wire.WarnStorageError, "resource %s on node %s: %s", name, x.node.name, problem))
+		}
+	}
+	f := x.seen.Failure
+	if f == nil {
+		return list
 	}
 	rc := entry(failureCode(f.Reason), "resource %s on node %s: %s fails", name, x.node.name, stepOf(f)).
 		WithCause(f.Message).WithDetails(attempts(f))
@@ -184,7 +193,7 @@ func (x *replica) reports() wire.RcList {
 		rc = rc.WithCorrection("enter the passphrase of the cluster: encryption enter-passphrase; the node goes on by itself")
 	default:
 	}
-	return wire.RcList{rc}
+	return append(wire.RcList{rc}, list...)
 }
 
 func stepOf(f *observed.Failure) string {
