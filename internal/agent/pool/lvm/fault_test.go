@@ -100,6 +100,9 @@ func testFailingDisk(t *testing.T, target string, reads bool) {
 	other := pool.ID{Resource: "other"}
 
 	become(target)
+	if err := writeThrough(device.Path, mib); err == nil {
+		t.Error("the user of a volume on a disk that fails is told nothing")
+	}
 	for what, err := range map[string]error{
 		"create": bad.Create(t.Context(), other, mib), "grow": bad.Grow(t.Context(), db, 8*mib), "remove": bad.Remove(t.Context(), db),
 	} {
@@ -110,9 +113,6 @@ func testFailingDisk(t *testing.T, target string, reads bool) {
 	if _, err := bad.Space(t.Context()); (err == nil) != reads {
 		t.Errorf("the space of a pool on a disk that fails: %v", err)
 	}
-	if err := writeThrough(device.Path, mib); err == nil {
-		t.Error("the user of a volume on a disk that fails is told nothing")
-	}
 	must(t, good.Grow(t.Context(), db, 2*mib))
 	must(t, good.Remove(t.Context(), db))
 
@@ -120,6 +120,8 @@ func testFailingDisk(t *testing.T, target string, reads bool) {
 	if v, ok, err := bad.Find(t.Context(), db); err != nil || !ok || v.New || v.Size != 4*mib {
 		t.Errorf("after the disk came back: %+v, %t, %v", v, ok, err)
 	}
+	device, err := bad.Open(t.Context(), db) // The removal that failed may have taken its device down.
+	must(t, err)
 	must(t, bad.Grow(t.Context(), db, 8*mib))
 	must(t, writeThrough(device.Path, mib))
 	must(t, bad.Create(t.Context(), other, mib))
