@@ -21,48 +21,51 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/command"
 )
 
-// lacksDRBD tells what this host lacks for the layer DRBD; empty when it has all. Modules that are
-// there and not loaded are loaded.
+// lacksDRBD tells what this host lacks for the layer DRBD; empty when it has all. A module of version 9
+// that is there and not loaded is loaded. One that is too old is not: it would stand in the way of the
+// right one.
 func lacksDRBD(ctx context.Context, runner command.Runner, sys string) string {
-	const patience = 10 * time.Second
-	for _, program := range []string{"drbdadm", "drbdsetup"} {
-		_, err := runner.Run(ctx, command.Command{Program: program, Args: []string{"--version"}, Limit: patience})
+	for _, program := range []string{"drbdadm", "drbdsetup", "drbdmeta"} {
+		_, err := run(ctx, runner, program, "--version")
 		if failed, ok := errors.AsType[*command.Error](err); ok && failed.Kind == command.NotInstalled {
 			return "the program " + program + " is not installed: install the package drbd-utils"
 		}
 	}
+	version := moduleVersion(ctx, runner, sys)
+	switch {
+	case version == "":
+		return "the kernel module drbd is not there: install the package drbd-dkms of LINBIT, for this kernel"
+	case !strings.HasPrefix(version, "9."):
+		return fmt.Sprintf("the kernel module drbd is of version %s, and 9 is needed: install the package drbd-dkms of LINBIT", version)
+	}
 	for _, module := range []string{"drbd", "drbd_transport_tcp"} {
-		folder := filepath.Join(sys, "module", module)
-		if _, err := os.Stat(folder); err == nil {
+		if loaded(sys, module) {
 			continue
 		}
-		// What it says is not needed: whether the module is there is looked at.
-		_, loading := runner.Run(ctx, command.Command{Program: "modprobe", Args: []string{module}, Limit: patience})
-		if _, err := os.Stat(folder); err != nil {
-			if module == "drbd_transport_tcp" {
-				if version := moduleVersion(sys); !strings.HasPrefix(version, "9.") {
-					return oldDRBD(version)
-				}
-			}
-			return fmt.Sprintf("the kernel module %s is not there: install the package drbd-dkms of LINBIT (%v)", module, loading)
+		_, err := run(ctx, runner, "modprobe", module)
+		if !loaded(sys, module) { // That alone tells.
+			return fmt.Sprintf("the kernel module %s cannot be loaded: %v", module, err)
 		}
-	}
-	if version := moduleVersion(sys); !strings.HasPrefix(version, "9.") {
-		return oldDRBD(version)
 	}
 	return ""
 }
 
-func moduleVersion(sys string) string {
-	text, err := os.ReadFile(filepath.Join(sys, "module", "drbd", "version"))
-	if err != nil {
-		return "of an unknown version"
-	}
-	return strings.TrimSpace(string(text))
+func loaded(sys, module string) bool {
+	_, err := os.Stat(filepath.Join(sys, "module", module))
+	return err == nil
 }
 
-func oldDRBD(version string) string {
-	return fmt.Sprintf("the kernel module drbd is %s, and 9 is needed: install the package drbd-dkms of LINBIT", version)
+// moduleVersion is the version of DRBD that is loaded, or else would be; empty when there is none.
+func moduleVersion(ctx context.Context, runner command.Runner, sys string) string {
+	text, err := os.ReadFile(filepath.Join(sys, "module", "drbd", "version"))
+	if err == nil {
+		return strings.TrimSpace(string(text))
+	}
+	found, err := run(ctx, runner, "modinfo", "-F", "version", "drbd")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(found)
 }
 
 // defaultState is the folder of what outlives a restart when the agent is given none.

@@ -116,7 +116,8 @@ type Result struct {
 	Pending   bool                      // something is left to do, or goes on in the background
 	Work      []*agentpb.Work           // what goes on
 	DRBD      *agentpb.DrbdStatus       // of a resource with that layer that is up
-	Waits     bool                      // it is pending for others alone: whoever they are tells when to look again
+	Waits     bool                      // it is pending for other hosts alone, whose doings the host tells of by itself
+	Fills     bool                      // peers fill it, and how far they are is not told of by itself
 }
 
 // Space is what was seen of a pool at one time: what Free has, no volume in it takes as well.

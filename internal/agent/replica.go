@@ -247,6 +247,7 @@ func (x replica) provide(ctx context.Context, lower stack.Result) (Result, error
 	pending := result.Pending || missing > 0
 	result.Waits = !pending && len(waiting) > 0
 	result.Pending = pending || len(waiting) > 0 || len(unmade) > 0
+	result.Fills = slices.ContainsFunc(result.Volumes, func(v *agentpb.VolumeStatus) bool { return v.ResyncDone != nil })
 	if result.DRBD != nil {
 		result.DRBD.Problems = append(result.DRBD.GetProblems(), waiting...)
 	}

@@ -41,8 +41,8 @@ func (a *agent) tend(ctx context.Context, k model.DefinitionKey) next {
 	return a.tended(ctx, k, r, o)
 }
 
-// waits is how many times longer than for its own progress a resource that waits for other hosts is
-// left alone: what they do is told by the host itself.
+// waits is how many times longer than for its own progress a resource is left alone that waits for
+// other hosts, or is filled by them.
 const waits = 10
 
 // outcome is what came of work on a resource.
@@ -119,7 +119,7 @@ func (a *agent) tended(ctx context.Context, k model.DefinitionKey, r *agentpb.Re
 	case !o.failed():
 		delete(a.attempts, k)
 		switch {
-		case o.Pending && o.Waits:
+		case o.Pending && o.Waits, o.Fills && !o.Pending:
 			n.delay = min(n.delay, waits*a.limits.Progress)
 		case o.Pending:
 			n.delay = a.limits.Progress

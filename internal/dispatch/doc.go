@@ -22,7 +22,9 @@
 //
 // The generation of a resource's assignment is the highest revision among the rows that it
 // was made of: the resource, its definition, the volume definitions of its volumes and the
-// snapshots' parts on the node, and then their group, the pools and the settings. So it is the
+// snapshots' parts on the node, and then what it shares with others: their group, the pools and the
+// settings, and for DRBD the other replicas, the nodes with their interfaces, what is set for
+// connections, and how the replica begins. So it is the
 // same after a reconnect or a new start of the controller, but for rows that went, and it grows
 // when something of it changed. When only rows of
 // the second kind changed, and nothing of what the agent is told, no new assignment is sent.
