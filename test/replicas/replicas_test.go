@@ -22,11 +22,7 @@ func both() map[string]string { return map[string]string{"n1": "UpToDate", "n2":
 // removed while the other is used, and all deleted.
 func TestVolumeOnTwoHostsFromItsBeginningToItsEnd(t *testing.T) {
 	r := newRig(t)
-	r.must("POST", "/v1/resource-groups", `{"name":"mirrored","select_filter":{"place_count":2,"layer_stack":["DRBD","STORAGE"]}}`)
-	r.must("POST", "/v1/resource-groups/mirrored/spawn", `{"resource_definition_name":"db","volume_sizes":[32768]}`)
-	if got := r.replicas("db"); !maps.Equal(got, both()) {
-		t.Fatalf("spawned: %v", got)
-	}
+	r.spawn()
 	n1, n2 := r.drbd.Node("n1"), r.drbd.Node("n2")
 
 	// Used on one host, it is not taken away.
@@ -64,5 +60,33 @@ func TestVolumeOnTwoHostsFromItsBeginningToItsEnd(t *testing.T) {
 	r.nothingIsLeft()
 	if _, orphans := r.call(http.MethodGet, "/v1/controller/database", ""); !strings.Contains(orphans, `"unknown_volumes":0`) {
 		t.Error(orphans)
+	}
+}
+
+// TestEachHostSpeaksForItsOwnDisk: what one sees of the other's may be old, for as long as they are apart and a while longer.
+func TestEachHostSpeaksForItsOwnDisk(t *testing.T) {
+	r := newRig(t)
+	r.spawn()
+	connected := func() bool {
+		_, answer := r.call(http.MethodGet, "/v1/view/resources", "")
+		return strings.Count(answer, `"connected":true`) == 2
+	}
+	r.Until(connected)
+	r.drbd.Cut("n1", "n2")
+	r.Until(func() bool { return !connected() })
+	if got := r.replicas("db"); !maps.Equal(got, both()) {
+		t.Errorf("apart: %v", got)
+	}
+	r.drbd.Join("n1", "n2")
+	r.Until(connected)
+}
+
+// spawn makes the definition db with a replica on each host.
+func (r *rig) spawn() {
+	r.Helper()
+	r.must("POST", "/v1/resource-groups", `{"name":"mirrored","select_filter":{"place_count":2,"layer_stack":["DRBD","STORAGE"]}}`)
+	r.must("POST", "/v1/resource-groups/mirrored/spawn", `{"resource_definition_name":"db","volume_sizes":[32768]}`)
+	if got := r.replicas("db"); !maps.Equal(got, both()) {
+		r.Fatalf("spawned: %v", got)
 	}
 }
