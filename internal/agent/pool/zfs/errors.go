@@ -12,6 +12,8 @@ func absent(err error) bool {
 	return command.Said(err, "does not exist", "could not find any snapshots")
 }
 
+func exists(err error) bool { return command.Said(err, "dataset already exists") }
+
 func noRoom(err error) bool {
 	return command.Said(err, "out of space", "greater than available space", "No space left", "quota exceeded")
 }

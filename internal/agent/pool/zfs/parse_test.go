@@ -4,13 +4,16 @@
 package zfs_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/zfs"
+	"github.com/holdfast-storage/holdfast/internal/command"
 )
 
 // recorded is what ZFS 2.1.11 printed, in the lab.
@@ -90,6 +93,32 @@ func TestPlacesThatCannotBeDatasetsAreRefused(t *testing.T) {
 	} {
 		if _, err := zfs.New(c); err == nil {
 			t.Errorf("%+v was taken", c)
+		}
+	}
+}
+
+// TestVolumeThatALateProgramMadeIsTaken has a program that was given up on end at the worst moment.
+func TestVolumeThatALateProgramMadeIsTaken(t *testing.T) {
+	const root = "tank/hf\tfilesystem\t65\t0\t855286784\t0\toff\t-\t-\t24576\t0\t0\t-\t1796056279\t-\t-\t-\t-\t-\t-\n"
+	for state, ok := range map[string]bool{"new": true, "finished": false, "-": false} {
+		made := false
+		host := zfs.NewHost(command.RunnerFunc(func(_ context.Context, c command.Command) (command.Result, error) {
+			if c.Args[0] == "create" {
+				made = true
+				return command.Result{}, &command.Error{Kind: command.Exited, Code: 1, Program: "zfs", Stderr: "cannot create 'tank/hf/db_00000': dataset already exists"}
+			}
+			text := root
+			if made {
+				text += "tank/hf/db_00000\tvolume\t27\t0\t1\t-\toff\t67108864\t16384\t0\t0\t0\t-\t1796056280\tnone\t-\t-\t" + state + "\t-\t-\n"
+			}
+			return command.Result{Stdout: []byte(text)}, nil
+		}))
+		d, err := zfs.New(zfs.Config{Name: "p", Dataset: "tank/hf", Host: host})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Create(t.Context(), pool.ID{Resource: "db"}, 64<<20); (err == nil) != ok {
+			t.Errorf("a volume that is %s: %v", state, err)
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/turn"
-	"github.com/holdfast-storage/holdfast/internal/command"
 )
 
 // entry is a volume as it was found.
@@ -131,7 +130,7 @@ func (p *Pool) Create(ctx context.Context, id pool.ID, size int64) error {
 	switch {
 	case ok && !e.isNew():
 		return &pool.ExistsError{Pool: p.c.Name, ID: id, Size: e.Size}
-	case ok && e.Size == size && e.Origin == "" && e.Block == p.c.Block:
+	case ok && p.asMade(e, size):
 		return nil
 	case ok:
 		if err := p.remove(ctx, r, e); err != nil {
@@ -145,10 +144,23 @@ func (p *Pool) Create(ctx context.Context, id pool.ID, size int64) error {
 	if p.c.Thin {
 		args = append(args, "-s")
 	}
-	if err := p.c.Host.change(ctx, p.c.Dataset, append(args, p.path(id.Name()))...); err != nil {
+	err = p.c.Host.change(ctx, p.c.Dataset, append(args, p.path(id.Name()))...)
+	if exists(err) { // A program that did not end in time, since the disk hung, may have done so now.
+		if again, lookErr := p.look(ctx); lookErr == nil {
+			if e, ok := find(again, id); ok && p.asMade(e, size) {
+				return nil
+			}
+		}
+	}
+	if err != nil {
 		return p.refused(ctx, "create volume "+id.String(), size, err)
 	}
 	return nil
+}
+
+// asMade tells whether a volume is as Create makes it.
+func (p *Pool) asMade(e entry, size int64) bool {
+	return e.isNew() && e.Size == size && e.Origin == "" && e.Block == p.c.Block
 }
 
 // refused turns an error of making or growing a volume into one that says why.
@@ -158,7 +170,7 @@ func (p *Pool) refused(ctx context.Context, what string, size int64, err error) 
 		return p.noSpace(ctx, size)
 	case tooLarge(err):
 		return fmt.Errorf("%s of pool %s: %w: %w", what, p.c.Name, &pool.SizeError{Asked: size}, err)
-	case command.Said(err, "dataset already exists"):
+	case exists(err):
 		return fmt.Errorf("%s of pool %s: a dataset of that name is there and is not ours: rename it, or destroy it: %w", what, p.c.Name, err)
 	}
 	return fmt.Errorf("%s of pool %s: %w", what, p.c.Name, err)
