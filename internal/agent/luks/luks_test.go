@@ -17,11 +17,17 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/luks"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/file"
+	"github.com/holdfast-storage/holdfast/internal/agent/pool/freeze"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool/pooltest"
 	"github.com/holdfast-storage/holdfast/internal/command"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == freeze.HelperName {
+		os.Exit(freeze.HelperMain(os.Args[2:]))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func must(t *testing.T, err error) {
 	t.Helper()
