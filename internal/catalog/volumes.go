@@ -32,8 +32,11 @@ func volumeNumber(object errs.Object, asked *int32, taken func(model.VolumeNumbe
 		Because("all of 0 to %d are used", model.MaxVolumeNumber)
 }
 
+// Encrypted is the flag of a volume definition whose volumes must lie encrypted in their pools.
+const Encrypted = "ENCRYPTED"
+
 // knownFlags are the flags that a client may give a volume definition.
-func knownFlags() []string { return []string{"ENCRYPTED", "GROSS_SIZE"} }
+func knownFlags() []string { return []string{Encrypted, "GROSS_SIZE"} }
 
 // changeFlags returns flags after the edits: a name sets the flag, "-name" clears it.
 func changeFlags(object errs.Object, flags, edits []string) ([]string, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/holdfast-storage/holdfast/internal/catalog"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 	"github.com/holdfast-storage/holdfast/internal/model"
 	"github.com/holdfast-storage/holdfast/internal/observed"
@@ -49,8 +50,21 @@ func (r numberRange) exhausted(object errs.Object, attr errs.Attr, what string, 
 		Fix("widen the range with the controller property %s, or delete what is not needed", r.property)
 }
 
+// asFlagged refuses a volume that is said to be encrypted, and would not be: nobody must rely on a flag.
+func asFlagged(d schema.Definition, vd schema.VolumeDefinition) error {
+	if !slices.Contains(vd.Flags, catalog.Encrypted) || model.Encrypts(d.Layers) {
+		return nil
+	}
+	return errs.New(errs.Invalid, errs.VolumeDefinition, "volume %d of %s would not be encrypted", vd.Number, d.Name).About(errs.LayerStack).
+		Because("it has the flag %s, and the layers %s encrypt nothing", catalog.Encrypted, layerText(d.Layers)).
+		Fix("ask for the layer %s as well, or clear the flag", model.LUKS)
+}
+
 // equip gives a volume what a layer needs and it does not have yet: a minor number, a key.
 func (s *Resources) equip(tx *store.Tx, d schema.Definition, vd schema.VolumeDefinition, b birth) error {
+	if err := asFlagged(d, vd); err != nil {
+		return err
+	}
 	lacksMinor, lacksKey := model.Replicates(d.Layers) && vd.Minor == nil, model.Encrypts(d.Layers) && vd.Key == nil
 	if !lacksMinor && !lacksKey {
 		return nil

@@ -142,6 +142,11 @@ func (s *Resources) ModifyVolumeDefinition(ctx context.Context, definition strin
 		if err := catalog.ChangeFlags(&vd, c.Flags); err != nil {
 			return err
 		}
+		if len(c.Flags) > 0 && len(d.Layers) > 0 {
+			if err := asFlagged(d, vd); err != nil {
+				return err
+			}
+		}
 		notices = schema.PropNotices(vd.Props, c.Props, errs.VolumeDefinition)
 		vd.Props = vd.Props.Change(c.Props)
 		if c.Size != nil && *c.Size == vd.Size {

@@ -39,7 +39,7 @@ func (s *Server) beginClone(q *request, source string) (schema.Definition, []err
 		return schema.Definition{}, nil, err
 	}
 	if len(b.VolumePassphrases) > 0 {
-		return schema.Definition{}, nil, noEncryption(errs.ResourceDefinition)
+		return schema.Definition{}, nil, noOwnPassphrase(errs.ResourceDefinition)
 	}
 	return s.Snapshots.Clone(q.Context(), source, snapshots.NewClone{
 		Name: b.Name, ExternalName: b.ExternalName, Group: b.ResourceGroup, Layers: upper(b.LayerList), Props: propsChange(b.PropsModify),

@@ -138,7 +138,7 @@ func (s *Server) createVolumeDefinition(q *request) (wire.RcList, error) {
 		return nil, err
 	}
 	if b.Passphrase != "" {
-		return nil, noEncryption(errs.VolumeDefinition)
+		return nil, noOwnPassphrase(errs.VolumeDefinition)
 	}
 	v := b.VolumeDefinition
 	size, err := sizeOf(v.Size)
@@ -156,10 +156,11 @@ func (s *Server) createVolumeDefinition(q *request) (wire.RcList, error) {
 		row.Number, name, model.FormatSize(row.Size)).WithRef(wire.RefVlmNr, number(int32(row.Number))), notices), nil
 }
 
-// noEncryption refuses a passphrase: a volume that is not encrypted must not be taken for one that is.
-func noEncryption(object errs.Object) error {
-	return errs.New(errs.Unsupported, object, "volumes cannot be encrypted yet").About(errs.LayerKind).
-		Because("the request has a passphrase for a volume").Fix("leave the passphrase out")
+// noOwnPassphrase refuses a passphrase for one volume: whoever gives one must not take it for what protects the volume.
+func noOwnPassphrase(object errs.Object) error {
+	return errs.New(errs.Unsupported, object, "volumes have no passphrases of their own").About(errs.LayerKind).
+		Because("each has a random key, and the passphrase of the cluster protects all of them").
+		Fix("leave the passphrase out, and ask for the layer %s", model.LUKS)
 }
 
 // sizeOf reads the size of a volume in bytes.

@@ -19,7 +19,7 @@ func (s *Server) spawn(q *request) (wire.RcList, error) {
 		return nil, err
 	}
 	if len(b.VolumePassphrases) > 0 {
-		return nil, noEncryption(errs.ResourceGroup)
+		return nil, noOwnPassphrase(errs.ResourceGroup)
 	}
 	n := resources.NewSpawn{
 		Name: b.ResourceDefinitionName, ExternalName: b.ResourceDefinitionExternalName, Filter: filterOf(b.SelectFilter),

@@ -262,3 +262,25 @@ func TestADamagedKeyConcernsItsVolumeAlone(t *testing.T) {
 	}
 	ok(t)(w.api.DeleteResourceDefinition(t.Context(), "bad"))
 }
+
+// Who asks for encryption by a flag alone, as old clients do, is not given plain volumes.
+func TestAVolumeThatIsSaidToBeEncryptedIsNotPlacedInPlain(t *testing.T) {
+	w := start(t, 1)
+	ctx := t.Context()
+	ok(t)(w.api.CreatePassphrase(ctx, first))
+	ok(t)(w.api.CreateResourceDefinition(ctx, client.ResourceDefinitionCreate{ResourceDefinition: client.NewResourceDefinition{Name: "vol"}}))
+	ok(t)(w.api.CreateVolumeDefinition(ctx, "vol", client.VolumeDefinitionCreate{
+		VolumeDefinition: client.NewVolumeDefinition{Size: new(client.SizeKiB(64 << 10)), Flags: []string{"ENCRYPTED"}},
+	}))
+	place := func(stack []client.LayerType) error {
+		_, err := w.api.AutoPlace(ctx, "vol", client.AutoPlaceRequest{
+			SelectFilter: &client.AutoSelectFilter{PlaceCount: new(client.Int32(1))}, LayerList: stack,
+		})
+		return err
+	}
+	w.refused(place(layers(client.LayerStorage)), wire.FailInvldLayerStack, "ask for the layer LUKS")
+	must(0, place(sealed()))(t)
+	must(0, w.spawn("plain", layers(client.LayerStorage)))(t)
+	_, err := w.api.ModifyVolumeDefinition(ctx, "plain", 0, client.VolumeDefinitionModify{Flags: []string{"ENCRYPTED"}})
+	w.refused(err, wire.FailInvldLayerStack, "ask for the layer LUKS")
+}
