@@ -223,8 +223,11 @@ func (x replica) provide(ctx context.Context, lower stack.Result) (Result, error
 	if err != nil {
 		return Result{}, err
 	}
-	if len(wish.Volumes) == 0 && missing > 0 {
-		return x.result(ctx, lower, nil) // they are being made
+	if len(wish.Volumes) == 0 {
+		// They are being made, or nobody has confirmed what becomes of them: DRBD stays as it is.
+		result, err := x.m.inspectReplica(ctx, x.want)
+		result.Pending = result.Pending || missing > 0
+		return result, err
 	}
 	have, err := stack.Converge(ctx, x.DRBD, wish)
 	if err != nil {

@@ -454,6 +454,17 @@ func TestADiskIsGivenUpOnlyForAnother(t *testing.T) {
 	r.wantVolume("n2", results["n2"], drbdDevice, "Diskless", 64*mib)
 }
 
+func TestAReplicaStaysUpUntilItIsConfirmedWhatBecomesOfItsVolumes(t *testing.T) {
+	r := newReplicas(t, "n1", "n2")
+	r.settle(r.wants(64 * mib))
+	r.hosts["n1"].node.Calls()
+	w := r.want("n1", 64*mib, func(w *agent.Want) { w.DRBD.Diskless, w.Volumes = true, nil })
+	result, err := r.hosts["n1"].machine.Apply(t.Context(), w)
+	if calls := r.hosts["n1"].node.Calls(); err != nil || len(calls) > 0 || result.DRBD.GetRole() == "" {
+		t.Errorf("got %v, %v, after %v", result, err, calls)
+	}
+}
+
 func TestWhatLiesOnADeviceIsNeverFormatted(t *testing.T) {
 	for _, c := range []struct {
 		name    string
