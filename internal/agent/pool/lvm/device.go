@@ -61,7 +61,7 @@ func (p *Pool) Open(ctx context.Context, id pool.ID) (pool.Device, error) {
 	}
 	if !e.Active {
 		if err := p.delivered(ctx, func() error {
-			return p.c.Host.change(ctx, p.c.Group, "lvchange", "-ay", "--ignoreactivationskip", p.path(e.Name))
+			return p.change(ctx, "lvchange", "-ay", "--ignoreactivationskip", p.path(e.Name))
 		}); err != nil {
 			return pool.Device{}, fmt.Errorf("open volume %s of pool %s: %w", id, p.c.Name, err)
 		}
@@ -87,7 +87,7 @@ func (p *Pool) fit(ctx context.Context, e entry) (pool.Device, error) {
 			return d, nil
 		}
 		if try == 0 {
-			if err := p.c.Host.change(ctx, p.c.Group, "lvchange", "--refresh", p.path(e.Name)); err != nil {
+			if err := p.change(ctx, "lvchange", "--refresh", p.path(e.Name)); err != nil {
 				return pool.Device{}, fmt.Errorf("load the device of volume %s of pool %s anew: %w", e.id, p.c.Name, err)
 			}
 		}
@@ -127,7 +127,7 @@ func (p *Pool) shut(ctx context.Context, e entry) error {
 		return err
 	}
 	p.forget(e.UUID)
-	err := p.c.Host.change(ctx, p.c.Group, "lvchange", "-an", p.path(e.Name))
+	err := p.change(ctx, "lvchange", "-an", p.path(e.Name))
 	switch {
 	case err == nil || absent(err):
 		return nil
@@ -201,7 +201,7 @@ func (p *Pool) destroy(ctx context.Context, name string) error {
 	if p.c.Discard {
 		args = append([]string{"--config", "devices{issue_discards=1}"}, args...)
 	}
-	if err := p.c.Host.change(ctx, p.c.Group, "lvremove", args...); !absent(err) {
+	if err := p.change(ctx, "lvremove", args...); !absent(err) {
 		return err
 	}
 	return nil
@@ -210,7 +210,7 @@ func (p *Pool) destroy(ctx context.Context, name string) error {
 // wipe overwrites a volume with zeros.
 func (p *Pool) wipe(ctx context.Context, e entry) error {
 	if !e.Active {
-		if err := p.c.Host.change(ctx, p.c.Group, "lvchange", "-ay", p.path(e.Name)); err != nil {
+		if err := p.change(ctx, "lvchange", "-ay", p.path(e.Name)); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,10 @@
 package lvm
 
 import (
+	"errors"
+	"regexp"
+	"strconv"
+
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/command"
 )
@@ -23,6 +27,24 @@ func inUse(err error) bool {
 
 // unknownToPool tells whether a thin pool does not have a volume that LVM has given it.
 func unknownToPool(err error) bool { return command.Said(err, "No data available") }
+
+// told is what LVM says of a volume that the thin pool has and that it was about to be told of. LVM compares its own count of changes with that of the pool
+// before, so it is the change that was broken off, and not an older volume.
+var told = regexp.MustCompile(`Thin pool (\S+) \([0-9:]+\) already contain thin device with device_id ([0-9]+)`)
+
+// halfTold returns the device of the thin pool and the number of such a volume.
+func halfTold(err error) (device string, id int64, ok bool) {
+	failed, ok := errors.AsType[*command.Error](err)
+	if !ok {
+		return "", 0, false
+	}
+	words := told.FindStringSubmatch(failed.Stderr)
+	if words == nil {
+		return "", 0, false
+	}
+	id, err = strconv.ParseInt(words[2], 10, 64)
+	return words[1], id, err == nil
+}
 
 // noRoom tells whether a group or thin pool has not enough room.
 func noRoom(err error) bool {

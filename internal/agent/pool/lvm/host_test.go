@@ -152,3 +152,44 @@ func TestDevicesOnVolumesAreNotLookedInto(t *testing.T) {
 		}
 	})
 }
+
+// A program of LVM that was killed between its two messages to a thin pool leaves a volume that LVM wants to make once more.
+func TestOnlyAVolumeThatNobodyWasToldOfIsForgottenByItsThinPool(t *testing.T) {
+	const said = "Thin pool %s (253:2) already contain thin device with device_id %d.\n"
+	for _, test := range []struct {
+		what, stderr string
+		forgotten    bool
+	}{
+		{"new", fmt.Sprintf(said, "vg-tp-tpool", 2), true},
+		{"finished", fmt.Sprintf(said, "vg-tp-tpool", 1), false},
+		{"unknown", fmt.Sprintf(said, "vg-tp-tpool", 7), false},
+		{"in another pool", fmt.Sprintf(said, "vg-tp2-tpool", 2), false},
+		{"something else", "No space left", false},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			var changes []string
+			runner := command.RunnerFunc(func(_ context.Context, c command.Command) (command.Result, error) {
+				switch c.Program {
+				case "lvmconfig":
+					return command.Result{Stdout: []byte(`global_filter=["a|.*|"]`)}, nil
+				case "lvm":
+					return command.Result{Stdout: recorded(t, "report-volumes.json")}, nil
+				}
+				changes = append(changes, c.Program+" "+strings.Join(c.Args[max(0, len(c.Args)-4):], " "))
+				if len(changes) == 1 {
+					return command.Result{}, &command.Error{Kind: command.Exited, Program: c.Program, Code: 5, Stderr: test.stderr}
+				}
+				return command.Result{}, nil
+			})
+			d, err := lvm.NewThin(lvm.Config{Name: "p", Group: "vg", ThinPool: "tp", Host: lvm.NewHost(runner)})
+			must(t, err)
+			err = d.RemoveSnapshot(t.Context(), pool.SnapshotID{Resource: "db", Snapshot: "daily"})
+			if (err == nil) != test.forgotten {
+				t.Errorf("ended with %v", err)
+			}
+			if forgotten := slices.Contains(changes, "dmsetup message vg-tp-tpool 0 delete 2"); forgotten != test.forgotten || !forgotten && len(changes) != 1 {
+				t.Errorf("ran %q", changes)
+			}
+		})
+	}
+}

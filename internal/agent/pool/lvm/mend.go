@@ -51,13 +51,47 @@ func (p *Pool) delivered(ctx context.Context, work func() error) error {
 	if !p.thin() || !unknownToPool(err) {
 		return err
 	}
-	made := p.c.Host.change(ctx, p.c.Group, "lvcreate", "--yes", "-an", "--thin", "--virtualsize", inBytes(p.Granularity()),
+	made := p.change(ctx, "lvcreate", "--yes", "-an", "--thin", "--virtualsize", inBytes(p.Granularity()),
 		"--addtag", ours, "--addtag", tagHalf, "--name", messenger, p.place())
 	// It may be there from a time in which this was broken off; what is there can be removed in any case.
 	if err := p.destroy(ctx, messenger); err != nil {
 		return fmt.Errorf("tell the thin pool of its volumes: %w", errors.Join(made, err))
 	}
 	return work()
+}
+
+// change runs a program that changes the pool's group. Killed between the two messages with which it tells a thin pool of a new volume, LVM refuses all that follows: the
+// pool has the volume already. Then the pool is made to forget the volume, and the program is run again.
+func (p *Pool) change(ctx context.Context, program string, args ...string) error {
+	err := p.c.Host.change(ctx, p.c.Group, program, args...)
+	device, id, ok := halfTold(err)
+	if !ok || !p.thin() || !p.isDevice(device) {
+		return err
+	}
+	r, lookErr := p.c.Host.report(ctx, p.c.Group)
+	if lookErr != nil || !p.unfinished(r, id) {
+		return errors.Join(err, lookErr)
+	}
+	if undo := p.c.Host.change(ctx, p.c.Group, "dmsetup", "message", device, "0", fmt.Sprintf("delete %d", id)); undo != nil {
+		return errors.Join(err, undo)
+	}
+	return p.c.Host.change(ctx, p.c.Group, program, args...)
+}
+
+// isDevice tells whether the kernel's name of a device is that of the thin pool.
+func (p *Pool) isDevice(device string) bool {
+	own := deviceName(p.c.Group, p.c.ThinPool)
+	return device == own || device == own+"-tpool"
+}
+
+// unfinished tells whether a number in the thin pool is that of a volume of ours that nobody was told of. Others are never forgotten.
+func (p *Pool) unfinished(r Report, id int64) bool {
+	for _, v := range r.Volumes {
+		if v.Kind == 'V' && v.Pool == p.c.ThinPool && v.ThinID == id {
+			return v.Has(ours) && (v.Has(tagNew) || v.Has(tagHalf))
+		}
+	}
+	return false
 }
 
 // leftovers returns the names of the devices of a group that are suspended, those below before those above, and of those that are parts of

@@ -251,7 +251,7 @@ func (p *Pool) fill(ctx context.Context, r Report) (Fill, error) {
 		case ok:
 			return fill, nil
 		case try == 0:
-			if err := p.c.Host.change(ctx, p.c.Group, "lvchange", "-ay", p.path(p.c.ThinPool)); err != nil {
+			if err := p.change(ctx, "lvchange", "-ay", p.path(p.c.ThinPool)); err != nil {
 				return Fill{}, fmt.Errorf("activate the thin pool of pool %s: %w", p.c.Name, err)
 			}
 		}

@@ -66,7 +66,7 @@ func (p *Thin) roll(ctx context.Context, r Report, e entry, s kept, token string
 		return err
 	}
 	// From here on, it is the volume.
-	if err := p.c.Host.change(ctx, p.c.Group, "lvchange", "--deltag", tagHalf, "--addtag", rolledTag(token), p.path(half)); err != nil {
+	if err := p.change(ctx, "lvchange", "--deltag", tagHalf, "--addtag", rolledTag(token), p.path(half)); err != nil {
 		return err
 	}
 	made := e
@@ -89,5 +89,5 @@ func (p *Pool) completeRoll(ctx context.Context, r Report, e entry) error {
 			return err
 		}
 	}
-	return p.c.Host.change(ctx, p.c.Group, "lvrename", p.c.Group, e.Name, name)
+	return p.change(ctx, "lvrename", p.c.Group, e.Name, name)
 }

@@ -62,7 +62,7 @@ func (p *Thin) copy(ctx context.Context, r Report, from, to, tag, skip string) e
 	if err := p.sound(r); err != nil {
 		return err
 	}
-	return p.c.Host.change(ctx, p.c.Group, "lvcreate", "--yes", "-an", "--snapshot", "--setactivationskip", skip,
+	return p.change(ctx, "lvcreate", "--yes", "-an", "--snapshot", "--setactivationskip", skip,
 		"--addtag", ours, "--addtag", tag, "--name", to, p.path(from))
 }
 
@@ -83,7 +83,7 @@ func (p *Thin) FinishSnapshot(ctx context.Context, id pool.SnapshotID) error {
 	if !s.Has(tagNew) {
 		return nil
 	}
-	if err := p.c.Host.change(ctx, p.c.Group, "lvchange", "--deltag", tagNew, p.path(s.Name)); err != nil {
+	if err := p.change(ctx, "lvchange", "--deltag", tagNew, p.path(s.Name)); err != nil {
 		return fmt.Errorf("finish snapshot %s of pool %s: %w", id, p.c.Name, err)
 	}
 	return nil
@@ -248,7 +248,7 @@ func (p *Thin) copyLarger(ctx context.Context, r Report, from Volume, to, tag st
 	if size == from.Size {
 		return nil
 	}
-	if err := p.c.Host.change(ctx, p.c.Group, "lvextend", "--size", inBytes(size), p.path(to)); err != nil {
+	if err := p.change(ctx, "lvextend", "--size", inBytes(size), p.path(to)); err != nil {
 		if undo := p.destroy(context.WithoutCancel(ctx), to); undo != nil {
 			return fmt.Errorf("%w; and %s is left: %w", err, to, undo)
 		}

@@ -182,7 +182,7 @@ func (p *Pool) create(ctx context.Context, r Report, id pool.ID, size int64) err
 	}
 	tags := []string{"--yes", "--addtag", ours, "--addtag", tagNew, "--name", name}
 	if p.thin() {
-		return p.c.Host.change(ctx, p.c.Group, "lvcreate", append(tags, "-an", "--thin", "--virtualsize", inBytes(size), p.place())...)
+		return p.change(ctx, "lvcreate", append(tags, "-an", "--thin", "--virtualsize", inBytes(size), p.place())...)
 	}
 	if size > r.Group.Free {
 		return &pool.NoSpaceError{Pool: p.c.Name, Asked: size, Free: r.Group.Free, Total: r.Group.Size}
@@ -192,10 +192,10 @@ func (p *Pool) create(ctx context.Context, r Report, id pool.ID, size int64) err
 		args = append(args, "--stripes", fmt.Sprint(p.c.Stripes))
 	}
 	// It is active for a moment: only so can LVM wipe it.
-	if err := p.c.Host.change(ctx, p.c.Group, "lvcreate", append(args, p.c.Group)...); err != nil {
+	if err := p.change(ctx, "lvcreate", append(args, p.c.Group)...); err != nil {
 		return err
 	}
-	return p.c.Host.change(ctx, p.c.Group, "lvchange", "-an", p.path(name))
+	return p.change(ctx, "lvchange", "-an", p.path(name))
 }
 
 // refused turns an error of making or growing a volume into one that says why.
@@ -230,7 +230,7 @@ func (p *Pool) Finish(ctx context.Context, id pool.ID) error {
 			return fmt.Errorf("finish volume %s of pool %s: %w", id, p.c.Name, err)
 		}
 	}
-	if err := p.c.Host.change(ctx, p.c.Group, "lvchange", "--deltag", tagNew, p.path(e.Name)); err != nil {
+	if err := p.change(ctx, "lvchange", "--deltag", tagNew, p.path(e.Name)); err != nil {
 		return fmt.Errorf("finish volume %s of pool %s: %w", id, p.c.Name, err)
 	}
 	return nil
@@ -261,7 +261,7 @@ func (p *Pool) Grow(ctx context.Context, id pool.ID, size int64) error {
 		if asked := size - e.Size; !p.thin() && asked > r.Group.Free {
 			return &pool.NoSpaceError{Pool: p.c.Name, Asked: asked, Free: r.Group.Free, Total: r.Group.Size}
 		}
-		if err := p.c.Host.change(ctx, p.c.Group, "lvextend", "--size", inBytes(size), p.path(e.Name)); err != nil {
+		if err := p.change(ctx, "lvextend", "--size", inBytes(size), p.path(e.Name)); err != nil {
 			return p.refused(ctx, "grow volume "+id.String(), size-e.Size, err)
 		}
 		e.Size = size
