@@ -290,4 +290,3 @@ func (r *replicas) wantVolume(name string, result agent.Result, path, disk strin
 		r.Errorf("%s: %v, want %s %s of %d bytes", name, v, path, disk, size)
 	}
 }
-
