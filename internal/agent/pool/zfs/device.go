@@ -22,7 +22,7 @@ import (
 
 const (
 	// ZFS makes and removes devices some time after its command has ended.
-	deviceTries = 200
+	deviceTries = 1200 // A minute: udev has much to do on a host that has.
 	closeTries  = 10
 	lookPause   = 50 * time.Millisecond // between two looks
 	sector      = 512
