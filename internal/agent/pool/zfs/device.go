@@ -83,8 +83,14 @@ func (p *Pool) fit(ctx context.Context, e entry) (pool.Device, error) {
 			if err := p.settle(ctx); err != nil {
 				return pool.Device{}, err
 			}
-			if again, err := p.device(e.Name); err != nil || again == d {
-				return d, err
+			again, err := p.device(e.Name)
+			if err != nil {
+				return pool.Device{}, err
+			}
+			if again == d {
+				if there, err := openable(d.Path); err != nil || there {
+					return d, err
+				}
 			}
 		}
 		if err := pool.Pause(ctx, lookPause); err != nil {
@@ -92,6 +98,23 @@ func (p *Pool) fit(ctx context.Context, e entry) (pool.Device, error) {
 		}
 	}
 	return pool.Device{}, fmt.Errorf("open volume %s of pool %s: %s does not become a device of %d bytes: look whether udev runs, with ZFS's rules", e.id, p.c.Name, p.devicePath(e.Name), e.Size)
+}
+
+// openable tells whether a device can be opened, and is not one that ZFS is just taking away.
+func openable(path string) (bool, error) {
+	f, err := os.Open(path)
+	if vanished(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, f.Close()
+}
+
+// vanished tells whether a device could not be opened since it is gone, or going.
+func vanished(err error) bool {
+	return errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT)
 }
 
 // Close implements pool.Driver.

@@ -202,6 +202,11 @@ func (p *Pool) finish(ctx context.Context, e entry) error {
 		if err == nil {
 			err = flush(d.Path)
 		}
+		if vanished(err) { // udev gave its name to another one meanwhile.
+			if d, err = p.fit(ctx, e); err == nil {
+				err = flush(d.Path)
+			}
+		}
 		if err != nil {
 			return err
 		}
