@@ -4,6 +4,7 @@
 package luks_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -125,7 +126,14 @@ func TestSnapshotsOfSeveralVolumesAreOfOneMoment(t *testing.T) {
 			}
 		}
 		go func() { ended <- writeUntil(stop, filepath.Join(dir, "file")) }()
-		t.Cleanup(func() { _ = exec.Command("umount", dir).Run() })
+		t.Cleanup(func() {
+			if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+				t.Errorf("unmount: %v: %s", err, out)
+			}
+			if err := d.Remove(context.WithoutCancel(t.Context()), id); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	held, err := d.(pool.Suspender).Suspend(t.Context(), ids, 20*time.Second) //nolint:forcetypeassert // Files can.
 	must(t, err)
