@@ -160,6 +160,21 @@ func lastSnapshots(r *agentpb.Resource, before *agentpb.ResourceStatus) []*agent
 	return list
 }
 
+// stillGoing returns what was last told of the snapshots of r while it is worked on: of those that are to go, that something goes on. That they are
+// complete was said of an older assignment, and would be taken for the outcome of this one.
+func stillGoing(r *agentpb.Resource, last []*agentpb.SnapshotStatus) []*agentpb.SnapshotStatus {
+	list := slices.Clone(last)
+	for i, s := range list {
+		if slices.ContainsFunc(r.GetSnapshots(), func(w *agentpb.Snapshot) bool {
+			return w.GetDestroy() && snapshotKey(w.GetName()) == snapshotKey(s.GetName())
+		}) {
+			list[i] = proto.CloneOf(s)
+			list[i].State = agentpb.SnapshotStatus_TAKING
+		}
+	}
+	return list
+}
+
 // fail adds to a status what fails, how often it came, and when the next try is due.
 func fail(s *agentpb.ResourceStatus, o outcome, attempts uint32, at time.Time) {
 	if o.failure != nil {
@@ -269,7 +284,8 @@ func (w *watching) report() {
 	last := a.out.resource(w.key)
 	s := &agentpb.ResourceStatus{
 		Name: clip(w.work.GetName()), Generation: w.work.GetGeneration(), State: agentpb.ResourceStatus_WORKING,
-		Volumes: last.GetVolumes(), Failure: last.GetFailure(), Snapshots: last.GetSnapshots(), Work: last.GetWork(), Drbd: last.GetDrbd(),
+		Volumes: last.GetVolumes(), Failure: last.GetFailure(), Snapshots: stillGoing(w.work, last.GetSnapshots()), Work: last.GetWork(),
+		Drbd: last.GetDrbd(),
 	}
 	if w.long {
 		s.Failure = &agentpb.Failure{
