@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,7 +42,7 @@ func (m Metadata) check() error {
 // CreateMetadata makes new metadata on a backing device, and with that gives up all that DRBD knew of its data. It is only for a device
 // that is NEW, as package pool understands it: nobody was told of it yet. What lies on it is not looked at, for a volume that is made from a
 // snapshot has the metadata of its source on it; but a filesystem that reaches to where the metadata would lie is an *OccupiedError. A device that
-// anyone uses is a *pool.InUseError.
+// anyone uses is a *pool.InUseError; who only has it open is given ten seconds to be done with it.
 //
 // The resource need not be configured yet.
 func (d *DRBD) CreateMetadata(ctx context.Context, resource string, v Volume, m Metadata) error {
@@ -55,7 +56,7 @@ func (d *DRBD) CreateMetadata(ctx context.Context, resource string, v Volume, m 
 	}
 	// drbdmeta would go on with a device that is in use: the force that answers its questions answers that one, too.
 	for _, used := range []string{v.Disk, device} {
-		holders, err := d.settings.Users(ctx, used)
+		holders, err := d.usersOfNew(ctx, used)
 		if err != nil {
 			return fmt.Errorf("%s: who uses %s: %w", what, used, err)
 		}
@@ -81,6 +82,21 @@ func (d *DRBD) CreateMetadata(ctx context.Context, resource string, v Volume, m 
 		return err
 	}
 	return d.prove(ctx, resource, what, v, m.Generation)
+}
+
+// looks is how often who has a new device open is waited for, as long as package pool waits each time: udev looks into each device that comes, and is slow on
+// a host where many do.
+const looks = 20
+
+// usersOfNew returns who uses a device that came a moment ago, without those who were only looking into it.
+func (d *DRBD) usersOfNew(ctx context.Context, device string) ([]pool.Holder, error) {
+	for try := 1; ; try++ {
+		holders, err := pool.Lasting(ctx, func(ctx context.Context) ([]pool.Holder, error) { return d.settings.Users(ctx, device) })
+		lasting := slices.ContainsFunc(holders, func(h pool.Holder) bool { return h.Kind != pool.Opened })
+		if err != nil || len(holders) == 0 || lasting || try == looks {
+			return holders, err
+		}
+	}
 }
 
 // prove looks whether a device that is not attached has a generation of data: without a terminal drbdmeta can end well and have done nothing.

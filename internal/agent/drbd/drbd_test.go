@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -151,6 +152,28 @@ func TestMetadataIsMadeOnUnusedDevicesAndProven(t *testing.T) {
 }
 
 // TestLostMetadataIsNotMadeAnew: new metadata would make the data of a finished volume worthless.
+// TestLooksIntoANewDeviceAreWaitedFor: udev opens each one that comes.
+func TestLooksIntoANewDeviceAreWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		n := r.cluster.Node("alpha")
+		n.Disk("/dev/mapper/new", 64*mib)
+		v := drbd.Volume{Minor: 1009, Disk: "/dev/mapper/new"}
+		n.Use("/dev/mapper/new", pool.Holder{Kind: pool.Opened, Name: "(udev-worker)", PID: 1193})
+		looked := time.AfterFunc(4*time.Second, func() { n.Free("/dev/mapper/new") })
+		if err := r.nodes["alpha"].CreateMetadata(t.Context(), "r9", v, drbd.Metadata{Peers: room}); err != nil {
+			t.Error(err)
+		}
+		looked.Stop()
+		n.Use("/dev/mapper/new", pool.Holder{Kind: pool.Opened, Name: "dd", PID: 1194})
+		began := time.Now()
+		err := r.nodes["alpha"].CreateMetadata(t.Context(), "r9", v, drbd.Metadata{Peers: room})
+		if used := new(pool.InUseError); !errors.As(err, &used) || used.Holders[0].PID != 1194 || time.Since(began) > 15*time.Second {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+	})
+}
+
 func TestLostMetadataIsNotMadeAnew(t *testing.T) {
 	r := newRig(t)
 	r.change("bravo", func(w *drbd.Want) { w.Volumes[0].Disk = "/dev/mapper/other" })
