@@ -294,3 +294,25 @@ func TestMachineTellsTheEndOfACopy(t *testing.T) {
 		}
 	})
 }
+
+// While a host is slow with the destruction of a snapshot, nothing says of the new assignment that the snapshot is complete: that
+// would be taken for its outcome.
+func TestASnapshotThatIsBeingDestroyedIsNotToldToBeComplete(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.start()
+		s := b.accept()
+		m := full("1", snapshotted("r1", 1, "Snap"))
+		m.Pools = inPool("pool1", "/srv")
+		b.send(s, m)
+		b.awaitSnapshot("r1", agentpb.SnapshotStatus_COMPLETE)
+		hold := b.HoldApplies("r1")
+		b.send(s, increment("1", "2", snapshotted("r1", 2, "Snap", toGo)))
+		n := b.await("the slow work to be told", func(n fakecontroller.Node) bool { return n.Resources["r1"].GetGeneration() == 2 })
+		if st := n.Resources["r1"]; st.GetState() != agentpb.ResourceStatus_WORKING || len(st.GetSnapshots()) != 1 ||
+			st.GetSnapshots()[0].GetState() != agentpb.SnapshotStatus_TAKING {
+			t.Errorf("told of the new assignment: %v", st)
+		}
+		hold.Release()
+		b.awaitSnapshot("r1", agentpb.SnapshotStatus_DESTROYED)
+	})
+}
