@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/drbd/kernel"
 	"github.com/holdfast-storage/holdfast/internal/agent/pool"
 	"github.com/holdfast-storage/holdfast/internal/agent/stack"
+	"github.com/holdfast-storage/holdfast/internal/durable"
 	"github.com/holdfast-storage/holdfast/internal/errs"
 )
 
@@ -72,14 +73,14 @@ func (x replica) formatVolume(ctx context.Context, v VolumeWant) error {
 	}
 	switch {
 	case found == filesystemThere:
-		return remove(note)
+		return durable.Remove(note)
 	case found == somethingThere && !began:
 		return errs.New(errs.Invalid, errs.Volume, "volume %d of resource %s is not formatted", v.Number, x.want.Resource).
 			Because("something lies on %s already that is no filesystem which this host has made", device).
 			Fix("make the filesystem by hand, or delete the resource")
 	}
 	if !began {
-		if err := write(note, ""); err != nil {
+		if err := x.write(note, ""); err != nil {
 			return fmt.Errorf("note that a filesystem is being made: %w", err)
 		}
 	}
@@ -93,7 +94,7 @@ func (x replica) formatVolume(ctx context.Context, v VolumeWant) error {
 	if found != filesystemThere {
 		return fmt.Errorf("it was made, and %s does not have it", device)
 	}
-	return remove(note)
+	return durable.Remove(note)
 }
 
 // note is the file that tells that a filesystem is being made.
@@ -105,40 +106,17 @@ func (x replica) note(v VolumeWant) string {
 func (x replica) forgetNotes() error {
 	var all error
 	for _, v := range x.want.Volumes {
-		all = errors.Join(all, remove(x.note(v)), remove(x.note(v)+rollBackSuffix))
+		all = errors.Join(all, durable.Remove(x.note(v)), durable.Remove(x.note(v)+rollBackSuffix))
 	}
 	return all
 }
 
-// write makes a file that outlives a crash.
-func write(path, text string) error {
-	folder := filepath.Dir(path)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+// write makes a note.
+func (x replica) write(note, text string) error {
+	if err := os.MkdirAll(x.Notes, 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path+"~", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(path+"~", path); err != nil {
-		return err
-	}
-	d, err := os.Open(folder)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
-func remove(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return durable.Write(note, []byte(text))
 }
 
 // headContent is what lies where filesystems begin.

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-storage/holdfast/internal/agent/drbd"
 	"github.com/holdfast-storage/holdfast/internal/agent/drbd/assignment"
 	"github.com/holdfast-storage/holdfast/internal/agent/stack"
+	"github.com/holdfast-storage/holdfast/internal/durable"
 )
 
 // A volume is rolled back below DRBD while that is down on this host. With the content, the metadata
@@ -58,7 +59,7 @@ func (x replica) rollBack(ctx context.Context) (done bool, err error) {
 	}
 	for _, v := range x.want.Volumes {
 		if v.RollBack != nil && v.Pool != nil && rolledBack(lower, v) != v.RollBack.GetToken() {
-			if err := write(x.note(v)+rollBackSuffix, v.RollBack.GetToken()); err != nil {
+			if err := x.write(x.note(v)+rollBackSuffix, v.RollBack.GetToken()); err != nil {
 				return false, fmt.Errorf("note that a volume is being rolled back: %w", err)
 			}
 		}
@@ -103,7 +104,7 @@ func (x replica) remake(ctx context.Context, lower stack.Result) (done bool, err
 				return false, err
 			}
 		}
-		if err := remove(x.note(v) + rollBackSuffix); err != nil { // one that is not true any more, too
+		if err := durable.Remove(x.note(v) + rollBackSuffix); err != nil { // one that is not true any more, too
 			return false, err
 		}
 	}

@@ -246,13 +246,13 @@ func TestStateThatCannotBeWrittenStopsNothing(t *testing.T) {
 		b.awaitReady("r1", 1)
 		synctest.Wait()
 		// A directory in the way of the new file stands for a disk that cannot be written.
-		if err := os.Mkdir(filepath.Join(b.StateDir, "assigned.new"), 0o700); err != nil {
+		if err := os.Mkdir(filepath.Join(b.StateDir, "assigned.draft"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		b.send(s, increment("1", "2", resource("r2", "pool1", 2)))
 		b.awaitReady("r2", 2)
 		elapse(time.Minute)
-		if err := os.Remove(filepath.Join(b.StateDir, "assigned.new")); err != nil {
+		if err := os.Remove(filepath.Join(b.StateDir, "assigned.draft")); err != nil {
 			t.Fatal(err)
 		}
 		elapse(time.Minute)

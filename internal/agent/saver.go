@@ -5,11 +5,11 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/holdfast-storage/holdfast/internal/durable"
 )
 
 // saver writes the assigned set to disk after it changed. It spends a small part of its time
@@ -74,31 +74,5 @@ func (s *saver) write() error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(s.dir, savedName+".new"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := writeSync(f, b); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), filepath.Join(s.dir, savedName)); err != nil {
-		return err
-	}
-	return syncDir(s.dir)
-}
-
-func writeSync(f *os.File, b []byte) error {
-	_, err := f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.Write(filepath.Join(s.dir, savedName), b)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-storage/holdfast/internal/agent/device"
+	"github.com/holdfast-storage/holdfast/internal/durable"
 	"github.com/holdfast-storage/holdfast/internal/model"
 )
 
@@ -81,25 +82,10 @@ func (s *Service) write(r record) error {
 	if err := os.MkdirAll(s.c.Dir, 0o700); err != nil {
 		return err
 	}
-	if err := syncDir(filepath.Dir(s.c.Dir)); err != nil {
+	if err := durable.Folder(filepath.Dir(s.c.Dir)); err != nil {
 		return err
 	}
-	name := filepath.Join(s.c.Dir, r.file())
-	f, err := os.OpenFile(name+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(name+".new", name); err != nil {
-		return err
-	}
-	return syncDir(s.c.Dir)
+	return durable.Write(filepath.Join(s.c.Dir, r.file()), text)
 }
 
 // erase forgets a record, so that it will not be undone any more.
@@ -107,18 +93,7 @@ func (s *Service) erase(r record) error {
 	if s.c.Dir == "" {
 		return nil
 	}
-	if err := os.Remove(filepath.Join(s.c.Dir, r.file())); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return syncDir(s.c.Dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.Remove(filepath.Join(s.c.Dir, r.file()))
 }
 
 // records returns what is written down. It is an error that a record cannot be read; the others are returned all the same.

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-storage/holdfast/api/agentpb"
+	"github.com/holdfast-storage/holdfast/internal/durable"
 )
 
 // record is what is kept of a job.
@@ -81,35 +82,10 @@ func (r *record) save(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	draft := r.path(dir) + "-draft"
-	f, err := os.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(draft, r.path(dir)); err != nil {
-		return err
-	}
-	return syncDir(dir)
+	return durable.Write(r.path(dir), append(text, '\n'))
 }
 
-func (r *record) remove(dir string) error {
-	if err := os.Remove(r.path(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
+func (r *record) remove(dir string) error { return durable.Remove(r.path(dir)) }
 
 const unreadableSuffix = ".unreadable"
 

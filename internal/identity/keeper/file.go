@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/holdfast-storage/holdfast/internal/durable"
 	"github.com/holdfast-storage/holdfast/internal/identity"
 )
 
@@ -135,11 +136,7 @@ func (k *Keeper) write(name string, c content) (err error) {
 	if err := os.Rename(f.Name(), filepath.Join(k.cfg.Dir, name)); err != nil {
 		return err
 	}
-	d, err := os.Open(k.cfg.Dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.Folder(k.cfg.Dir)
 }
 
 // tidy removes keys that a process which ended in the middle of something has left.

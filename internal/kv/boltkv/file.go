@@ -17,6 +17,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-storage/holdfast/internal/durable"
 	"github.com/holdfast-storage/holdfast/internal/kv"
 )
 
@@ -86,7 +87,7 @@ func create(path string) (err error) {
 	if err := os.Link(temporary, path); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return durable.Folder(filepath.Dir(path))
 }
 
 // layOut writes the buckets of an empty database.
@@ -103,14 +104,6 @@ func layOut(tx *bolt.Tx) error {
 		m.Put([]byte(createdKey), []byte(time.Now().UTC().Format(time.RFC3339))),
 		m.Put([]byte(revisionKey), make([]byte, 8)),
 		m.Put([]byte(termKey), make([]byte, 8)))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // lock takes the lock of the file in a mode, waiting until ctx ends or the engine is closed.

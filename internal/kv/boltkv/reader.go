@@ -15,6 +15,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-storage/holdfast/internal/durable"
 	"github.com/holdfast-storage/holdfast/internal/kv"
 )
 
@@ -66,7 +67,7 @@ func Write(path string, revision kv.Revision, entries iter.Seq2[kv.Entry, error]
 	if err := os.Link(temporary, path); err != nil {
 		return 0, fmt.Errorf("write database: %w", err)
 	}
-	return n, syncDir(filepath.Dir(path))
+	return n, durable.Folder(filepath.Dir(path))
 }
 
 func fill(db *database, revision kv.Revision, entries iter.Seq2[kv.Entry, error]) (n int, err error) {
