@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 )
 
-// draftSuffix is what a file is called by until it is whole. A crash may leave one behind, which the next writer replaces.
+// draftSuffix is what a file is called by until it is whole. A crash or an error may leave one behind, which the next writer replaces.
 const draftSuffix = ".draft"
 
 // Write replaces the content of a file, which its owner alone can read. Its folder must be there.
